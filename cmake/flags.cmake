@@ -1,0 +1,15 @@
+# Warnings, hardening and sanitizers for everything we compile.
+add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast -Werror)
+# fmt is used header-only: Debian ships no static library of it, and the command is linked statically.
+add_compile_definitions(FMT_HEADER_ONLY=1 _GNU_SOURCE)
+
+if(GLOVEBOX_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+else()
+  add_compile_options(-fstack-protector-strong)
+  add_link_options(-Wl,-z,relro,-z,now)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  endif()
+endif()

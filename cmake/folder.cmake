@@ -1,0 +1,22 @@
+# One folder of src/ is one static library: glovebox_folder(plan DEPENDS base host SOURCES ... TESTS ...).
+# TESTS become one unit-test program, glovebox_<folder>_test.
+function(glovebox_folder name)
+  cmake_parse_arguments(FOLDER "" "" "DEPENDS;SOURCES;TESTS;TEST_LIBS" ${ARGN})
+  add_library(glovebox_${name} STATIC ${FOLDER_SOURCES})
+  target_include_directories(glovebox_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  foreach(dependency IN LISTS FOLDER_DEPENDS)
+    target_link_libraries(glovebox_${name} PUBLIC glovebox_${dependency})
+  endforeach()
+  glovebox_precompile(glovebox_${name})
+  if(FOLDER_TESTS)
+    add_executable(glovebox_${name}_test ${FOLDER_TESTS})
+    target_link_libraries(glovebox_${name}_test PRIVATE glovebox_${name} GTest::gtest GTest::gmock GTest::gtest_main ${FOLDER_TEST_LIBS})
+    target_precompile_headers(glovebox_${name}_test PRIVATE <gtest/gtest.h> <fmt/format.h> <string> <vector>)
+    add_test(NAME unit.${name} COMMAND glovebox_${name}_test)
+    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
+endfunction()
+
+function(glovebox_precompile target)
+  target_precompile_headers(${target} PRIVATE <fmt/format.h> <tl/expected.hpp> <string> <string_view> <vector>)
+endfunction()

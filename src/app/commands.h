@@ -1,0 +1,16 @@
+// The subcommands. Each returns the exit code of the process.
+#pragma once
+
+#include "app/run_options.h"
+
+namespace glovebox::app {
+
+inline constexpr int kRefusedExit = 125;
+
+int run_command(const RunOptions& options);
+int explain_command(const RunOptions& options);
+
+// "glovebox: <sentence>" on standard error; returns kRefusedExit.
+int refuse(const Error& error);
+
+}  // namespace glovebox::app

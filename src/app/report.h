@@ -1,0 +1,16 @@
+// The report of a run as JSON: what was enforced and by what, how it ended, what it used.
+#pragma once
+
+#include <string>
+
+#include "launch/supervise.h"
+#include "plan/launch_plan.h"
+
+namespace glovebox::app {
+
+std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& report);
+
+// For a run that was refused before there was a plan.
+std::string refusal_json(const std::vector<std::string>& command, const std::string& problem);
+
+}  // namespace glovebox::app

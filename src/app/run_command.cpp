@@ -1,0 +1,159 @@
+#include <cerrno>
+#include <csignal>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#include "app/commands.h"
+#include "app/report.h"
+#include "app/standard_streams.h"
+#include "base/file.h"
+#include "base/quantity.h"
+#include "host/facts.h"
+#include "launch/launcher.h"
+#include "launch/supervise.h"
+#include "plan/flat_plan.h"
+#include "plan/make_plan.h"
+
+namespace glovebox::app {
+namespace {
+
+// Signals that are passed on to the command. One that the caller has had ignored stays ignored.
+constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+
+struct Outcome {
+  plan::LaunchPlan plan;
+  launch::ExitReport report;
+};
+
+// Where the report goes: opened first, on the host's tree, so that a wrong path is a refusal.
+Result<UniqueFd> open_report(const std::string& where) {
+  if (where.empty()) return UniqueFd();
+  if (where == "-") {
+    UniqueFd copy(::fcntl(2, F_DUPFD_CLOEXEC, 3));
+    if (!copy) return fail_os(errno, "--report -");
+    return copy;
+  }
+  auto file = open_file(where, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (!file) return fail(Code::Invalid, "--report {}", file.error().message);
+  return file;
+}
+
+Result<UniqueFd> take_signals() {
+  sigset_t passed;
+  sigemptyset(&passed);
+  for (const int number : kPassedOn) {
+    struct sigaction current {};
+    if (::sigaction(number, nullptr, &current) == 0 && current.sa_handler == SIG_IGN) continue;
+    sigaddset(&passed, number);
+  }
+  if (::sigprocmask(SIG_BLOCK, &passed, nullptr) != 0) return fail_os(errno, "block signals");
+  UniqueFd fd(::signalfd(-1, &passed, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return fail_os(errno, "signalfd");
+  return fd;
+}
+
+// Boxes start with default signal handling, whatever the caller had ignored.
+void reset_ignored_signals() {
+  for (const int number : {SIGPIPE, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU, SIGXFSZ, SIGALRM}) {
+    ::signal(number, SIG_DFL);
+  }
+}
+
+// The box dies with us, and we with our parent, unless asked otherwise. The parent may have died
+// before we asked.
+Result<void> die_with_parent(pid_t parent) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return fail_os(errno, "set parent death");
+  if (::getppid() != parent) return fail(Code::Os, "the parent process is gone");
+  return {};
+}
+
+Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& report_file) {
+  const pid_t parent = ::getppid();
+  TRY(plan::SandboxSpec spec, to_spec(options));
+  TRY(const host::HostFacts facts, host::read_facts());
+  const bool counting = report_file || spec.limits.output_bytes;
+  TRY(Connection connection, connect_streams(counting ? Counting::On : Counting::Off));
+  spec.terminal = connection.terminal;
+
+  Outcome outcome;
+  TRY(outcome.plan, plan::make_plan(spec, facts));
+  const std::vector<std::byte> bytes = plan::encode(outcome.plan);
+  TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
+
+  reset_ignored_signals();
+  TRY(const UniqueFd signals, take_signals());
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fail_os(errno, "make a status socket");
+  }
+  UniqueFd status(pair[0]);
+  UniqueFd box_status(pair[1]);
+  TRY(launch::Launcher launcher, launch::Launcher::enter(facts, launch::Launcher::Life::OneBox));
+  TRY(launch::Box box, launcher.start(view, {connection.for_box, box_status.get()}));
+  box_status.reset();
+  connection.owned.clear();
+  if (!options.outlive_parent) TRY_VOID(die_with_parent(parent));
+  ::signal(SIGPIPE, SIG_IGN);
+
+  const RawTerminal raw;
+  outcome.report =
+      launch::supervise(std::move(box), std::move(status), outcome.plan,
+                        std::move(connection.streams), signals.get(),
+                        report_file ? launch::Detail::Full : launch::Detail::Brief);
+  return outcome;
+}
+
+std::string limit_sentence(const Outcome& outcome) {
+  const plan::LaunchPlan& plan = outcome.plan;
+  switch (*outcome.report.limit) {
+    case launch::LimitKind::Wall:
+      return fmt::format("wall: it ran for {}", duration_to_text(*plan.watch.wall));
+    case launch::LimitKind::Memory:
+      return fmt::format("memory: it needed more than {}", bytes_to_text(*plan.cgroup.memory_bytes));
+    case launch::LimitKind::Pids:
+      return fmt::format("pids: it wanted more than {} processes and threads", *plan.cgroup.pids);
+    case launch::LimitKind::Cpu:
+      return fmt::format("cpu: it used {} of CPU time", duration_to_text(*plan.watch.cpu_time));
+    case launch::LimitKind::Output:
+      return fmt::format("output: it wrote more than {}", bytes_to_text(*plan.watch.output_bytes));
+  }
+  return "unknown";
+}
+
+void say_how_it_ended(const Outcome& outcome) {
+  std::string line;
+  if (outcome.report.reason == launch::EndReason::Limit) {
+    line = fmt::format("glovebox: ended by limit: {}\n", limit_sentence(outcome));
+  } else if (!outcome.report.problem.empty()) {
+    line = fmt::format("glovebox: {}\n", outcome.report.problem);
+  }
+  (void)write_all(BorrowedFd(2), line);  // a closed standard error changes no exit code
+}
+
+}  // namespace
+
+int run_command(const RunOptions& options) {
+  if (const auto filled = fill_closed_streams(); !filled) return refuse(filled.error());
+  const auto report_file = open_report(options.report);
+  if (!report_file) return refuse(report_file.error());
+
+  const auto outcome = launch_and_wait(options, *report_file);
+  int code = kRefusedExit;
+  std::string json;
+  if (outcome) {
+    say_how_it_ended(*outcome);
+    code = outcome->report.exit_code;
+    if (*report_file) json = report_json(outcome->plan, outcome->report);
+  } else {
+    code = refuse(outcome.error());
+    if (*report_file) json = refusal_json(options.command, outcome.error().message);
+  }
+  if (!*report_file) return code;
+  const auto written = write_all(*report_file, json);
+  return written ? code : refuse(written.error());
+}
+
+}  // namespace glovebox::app

@@ -1,0 +1,46 @@
+// The words of `glovebox run` and `glovebox explain`, and what they mean as a SandboxSpec.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+#include "plan/spec.h"
+
+namespace glovebox::app {
+
+// As typed. CLI11 fills this and does nothing else.
+struct RunOptions {
+  std::string workspace;
+  std::vector<std::string> read;
+  std::vector<std::string> write;
+  std::vector<std::string> env;
+  std::string backend = "process";
+  std::string memory;
+  std::string pids;
+  std::string cpu_time;
+  std::string cpus;
+  std::string wall;
+  std::string output_limit;
+  std::string open_files;
+  std::string disk;
+  std::string hostname = "box";
+  std::string cwd;
+  std::string uid;
+  std::string gid;
+  std::vector<std::string> waive;
+  std::string report;
+  bool no_loopback = false;
+  bool outlive_parent = false;
+  std::vector<std::string> command;
+};
+
+void add_run_options(CLI::App& app, RunOptions& options);
+
+// Looks up the paths that were named and parses the amounts.
+Result<plan::SandboxSpec> to_spec(const RunOptions& options);
+
+}  // namespace glovebox::app

@@ -1,0 +1,96 @@
+#include "app/standard_streams.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace glovebox::app {
+namespace {
+
+constexpr std::array<const char*, 3> kNames{"standard input", "standard output", "standard error"};
+constexpr unsigned kMemoryDevices = 1;  // the major number of /dev/null, zero, full, random
+
+Result<void> check_stream(int fd) {
+  const char* name = kNames.at(static_cast<std::size_t>(fd));
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return fail_os(errno, "{}", name);
+  const int flags = ::fcntl(fd, F_GETFL);
+  const bool passable = S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) ||
+                        (S_ISCHR(info.st_mode) && major(info.st_rdev) == kMemoryDevices) ||
+                        (S_ISCHR(info.st_mode) && ::isatty(fd) == 1);
+  if (!passable || flags < 0 || (flags & O_PATH) != 0) {
+    return fail(Code::Denied,
+                "{} is a directory or a device: a box takes files, pipes, sockets and terminals "
+                "(redirect it, for example with </dev/null)",
+                name);
+  }
+  return {};
+}
+
+Result<int> relay_output(int fd, Connection& connection) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  if (::fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_os(errno, "set up a pipe");
+  connection.streams.relays.emplace_back(launch::Relay::End::own(std::move(ours)),
+                                         launch::Relay::End::borrow(fd),
+                                         launch::Relay::Direction::OutOfBox);
+  const int number = theirs.get();
+  connection.owned.push_back(std::move(theirs));
+  return number;
+}
+
+plan::TerminalSize terminal_size(int fd) {
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return {};
+  return {size.ws_row, size.ws_col};
+}
+
+}  // namespace
+
+Result<void> fill_closed_streams() {
+  for (int fd = 0; fd < 3; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // The lowest free number is the one that was closed.
+    if (::open("/dev/null", O_RDWR) != fd) return fail_os(errno, "open /dev/null");  // NOLINT
+  }
+  return {};
+}
+
+Result<Connection> connect_streams(Counting counting) {
+  Connection connection;
+  for (int fd = 0; fd < 3; ++fd) {
+    TRY_VOID(check_stream(fd));
+    auto& place = connection.for_box.at(static_cast<std::size_t>(fd));
+    if (::isatty(fd) == 1) {
+      place = -1;
+      connection.streams.has_terminal = true;
+      if (fd == 0) connection.streams.terminal_input = 0;
+      if (connection.streams.terminal_output < 1) connection.streams.terminal_output = fd;
+    } else if (fd != 0 && counting == Counting::On) {
+      TRY(place, relay_output(fd, connection));
+    }
+  }
+  if (connection.streams.has_terminal) {
+    connection.terminal = terminal_size(connection.streams.terminal_output);
+  }
+  return connection;
+}
+
+RawTerminal::RawTerminal() {
+  termios mode{};
+  if (::isatty(0) != 1 || ::tcgetpgrp(0) != ::getpgrp() || ::tcgetattr(0, &mode) != 0) return;
+  saved_ = mode;
+  ::cfmakeraw(&mode);
+  if (::tcsetattr(0, TCSADRAIN, &mode) != 0) saved_.reset();
+}
+
+RawTerminal::~RawTerminal() {
+  if (saved_) (void)::tcsetattr(0, TCSADRAIN, &*saved_);  // nothing better can be done at the end
+}
+
+}  // namespace glovebox::app

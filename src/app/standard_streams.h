@@ -1,0 +1,47 @@
+// The caller's standard streams, and how a box is connected with them.
+//
+// A box never gets the caller's terminal: what is a terminal here becomes a terminal of the box's
+// own. Pipes, regular files and sockets are passed as they are, or relayed when their bytes must be
+// counted. Anything through which more than bytes could pass (a directory, a device) is refused.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include <termios.h>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "launch/supervise.h"
+#include "plan/spec.h"
+
+namespace glovebox::app {
+
+enum class Counting : std::uint8_t { Off, On };
+
+struct Connection {
+  std::array<int, 3> for_box{0, 1, 2};  // -1: the box's own terminal
+  std::vector<UniqueFd> owned;          // the box's ends of pipes; closed after the start
+  launch::Streams streams;
+  std::optional<plan::TerminalSize> terminal;
+};
+
+// Opens /dev/null in place of a stream that is closed, so that no later descriptor lands there.
+Result<void> fill_closed_streams();
+
+Result<Connection> connect_streams(Counting counting);
+
+// Puts the caller's terminal into raw mode while a box has one of its own; restored by the
+// destructor. Does nothing when standard input is no terminal or we are in the background.
+class RawTerminal {
+ public:
+  RawTerminal();
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+  ~RawTerminal();
+
+ private:
+  std::optional<termios> saved_;
+};
+
+}  // namespace glovebox::app

@@ -1,0 +1,66 @@
+// JSON read strictly: for documents in which every byte is somebody's authority.
+//
+// Refused besides bad syntax: text over the bound, nesting over the bound, and an object that has
+// the same key twice. Parsers disagree on which of two counts, so a document with both would mean
+// one thing to a reviewer's tool and another to us.
+#pragma once
+
+#include "base/result.h"
+
+#include <boost/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace glovebox::authority {
+
+struct JsonBounds {
+  std::size_t max_bytes = std::size_t{4} << 20;
+  std::size_t max_depth = 8;
+};
+
+Result<boost::json::value> parse_strict_json(std::string_view text, JsonBounds bounds = {});
+
+// Reads the fields of one object by name and type, and refuses those that nobody asked for.
+//
+//   TRY(Fields fields, Fields::of(value, "rule"));
+//   TRY(std::string_view path, fields.text("path"));
+//   TRY_VOID(fields.finish());
+//
+// The object must outlive the reader. Every message starts with `what`.
+class Fields {
+ public:
+  static Result<Fields> of(const boost::json::value& value, std::string what);
+
+  // A field that must be there and have the type. Integers are exact: 443.0 is none.
+  Result<std::string_view> text(std::string_view name);
+  Result<std::uint64_t> integer(std::string_view name);
+  Result<const boost::json::array*> array(std::string_view name);
+  Result<const boost::json::object*> object(std::string_view name);
+  Result<bool> boolean(std::string_view name);
+
+  // A field that may be absent.
+  const boost::json::value* find(std::string_view name);
+
+  Result<void> finish() const;
+
+ private:
+  Fields(const boost::json::object& object, std::string what)
+      : object_(&object), what_(std::move(what)) {}
+
+  Result<const boost::json::value*> required(std::string_view name);
+
+  const boost::json::object* object_;
+  std::string what_;
+  std::set<std::string_view> asked_for_;
+};
+
+// A value that must be a string or an integer, for the elements of arrays.
+Result<std::string_view> json_text(const boost::json::value& value, std::string_view what);
+Result<std::uint64_t> json_integer(const boost::json::value& value, std::string_view what);
+
+}  // namespace glovebox::authority

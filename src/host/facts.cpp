@@ -1,0 +1,82 @@
+#include "host/facts.h"
+
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+namespace glovebox::host {
+namespace {
+
+constexpr std::uint32_t kLandlockVersionFlag = 1;  // LANDLOCK_CREATE_RULESET_VERSION
+
+// Root without these cannot give a box an identity of its own.
+constexpr std::array<int, 3> kRootCapabilities{CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID};
+
+bool holds_root_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> data{};
+  if (::syscall(SYS_capget, &header, data.data()) != 0) return false;
+  for (const int capability : kRootCapabilities) {
+    const auto index = static_cast<std::size_t>(capability / 32);
+    if ((data.at(index).effective & (1U << (capability % 32))) == 0) return false;
+  }
+  return true;
+}
+
+std::vector<SystemEntry> read_system_entries() {
+  std::vector<SystemEntry> entries;
+  for (const char* name : {"usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
+    const std::string path = fmt::format("/{}", name);
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) != 0) continue;
+    if (S_ISDIR(info.st_mode)) {
+      entries.push_back({name, ""});
+    } else if (S_ISLNK(info.st_mode)) {
+      std::array<char, PATH_MAX> target;
+      const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+      if (length > 0) entries.push_back({name, {target.data(), static_cast<std::size_t>(length)}});
+    }
+  }
+  return entries;
+}
+
+std::uint64_t hard_limit(__rlimit_resource resource) {
+  struct rlimit limit {};
+  return ::getrlimit(resource, &limit) == 0 ? limit.rlim_max : 0;
+}
+
+}  // namespace
+
+std::string_view to_text(Tier tier) { return tier == Tier::Root ? "root" : "user"; }
+
+Result<HostFacts> read_facts() {
+  HostFacts facts;
+  facts.uid = ::geteuid();
+  facts.gid = ::getegid();
+  facts.tier = facts.uid == 0 ? Tier::Root : Tier::User;
+  if (facts.tier == Tier::Root && !holds_root_capabilities()) {
+    return fail(Code::Unsupported,
+                "running as root without CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID: a box cannot be "
+                "given an identity of its own (run as an ordinary user, or add the capabilities)");
+  }
+  const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, kLandlockVersionFlag);
+  facts.landlock_abi = abi > 0 ? static_cast<int>(abi) : 0;
+
+  struct sysinfo memory {};
+  if (::sysinfo(&memory) != 0) return fail_os(errno, "sysinfo");
+  facts.memory_bytes = std::uint64_t{memory.totalram} * memory.mem_unit;
+  facts.open_files_hard = hard_limit(RLIMIT_NOFILE);
+  facts.stack_hard = hard_limit(RLIMIT_STACK);
+  facts.system = read_system_entries();
+  TRY(facts.cgroups, read_cgroup_facts());
+  return facts;
+}
+
+}  // namespace glovebox::host

@@ -1,0 +1,230 @@
+#include "launch/cgroup.h"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/quantity.h"
+#include "host/cgroup_facts.h"
+
+namespace glovebox::launch {
+namespace {
+
+constexpr std::string_view kPrefix = "glovebox-";
+constexpr std::uint64_t kCpuPeriodUs = 100'000;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+std::string cgroup_name(std::uint64_t serial) {
+  return fmt::format("{}{}-{}", kPrefix, ::getpid(), serial);
+}
+
+// The process in "glovebox-<pid>-<n>", or nothing for a name that is not ours.
+std::optional<pid_t> owner_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  pid_t pid = 0;
+  const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  if (problem != std::errc() || end == name.data() + name.size() || *end != '-' || pid <= 0) {
+    return std::nullopt;
+  }
+  return pid;
+}
+
+// The number after `key` in "key value" lines.
+std::uint64_t keyed_value(std::string_view text, std::string_view key) {
+  std::size_t at = 0;
+  while ((at = text.find(key, at)) != std::string_view::npos) {
+    const bool line_start = at == 0 || text[at - 1] == '\n';
+    const std::size_t after = at + key.size();
+    if (line_start && after < text.size() && text[after] == ' ') {
+      std::uint64_t value = 0;
+      const std::string_view rest = text.substr(after + 1);
+      std::from_chars(rest.data(), rest.data() + rest.size(), value);
+      return value;
+    }
+    at = after;
+  }
+  return 0;
+}
+
+std::optional<std::uint64_t> number(const std::optional<std::string>& text) {
+  if (!text) return std::nullopt;
+  std::uint64_t value = 0;
+  const auto result = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (result.ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Result<Cgroup> Cgroup::create(const plan::PlanView& plan, std::uint64_t serial) {
+  Cgroup cgroup;
+  cgroup.unified_ = plan.header().cgroup_version ==
+                    static_cast<std::uint32_t>(host::CgroupVersion::V2);
+  cgroup.name_ = cgroup_name(serial);
+  for (const plan::FlatController& controller : plan.controllers()) {
+    const std::string parent = plan.text(controller.parent);
+    Part part{plan.text(controller.name), {}, {}};
+    TRY(part.parent, open_file(parent, O_RDONLY | O_DIRECTORY));
+    const bool first = !cgroup.unified_ || cgroup.parts_.empty();
+    if (first && ::mkdirat(part.parent.get(), cgroup.name_.c_str(), 0755) != 0) {
+      return fail_os(errno, "make cgroup {}/{}", parent, cgroup.name_);
+    }
+    // Recorded before it is opened: from here on the destructor removes it.
+    const UniqueFd* above = &cgroup.parts_.emplace_back(std::move(part)).parent;
+    TRY(cgroup.parts_.back().directory,
+        open_file_at(*above, cgroup.name_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  }
+  TRY_VOID(cgroup.set_limits(plan));
+  if (!cgroup.unified_) TRY_VOID(cgroup.open_join_fds());
+  return cgroup;
+}
+
+Cgroup::~Cgroup() { remove(); }
+
+const Cgroup::Part* Cgroup::find(std::string_view controller) const {
+  for (const Part& part : parts_) {
+    if (part.controller == controller) return &part;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> Cgroup::read(std::string_view controller, const char* file) const {
+  const Part* part = find(controller);
+  if (part == nullptr) return std::nullopt;
+  auto text = read_file_at(part->directory, file);
+  if (!text) return std::nullopt;
+  return *std::move(text);
+}
+
+Result<void> Cgroup::set(std::string_view controller, const char* file, std::uint64_t value) const {
+  const Part* part = find(controller);
+  if (part == nullptr) return fail(Code::Invalid, "no {} controller in the plan", controller);
+  auto done = write_control_at(part->directory, file, fmt::format("{}", value));
+  if (!done) {
+    Error error = std::move(done).error();
+    error.message = fmt::format("cgroup limit {}: {}", controller, error.message);
+    return tl::unexpected(std::move(error));
+  }
+  return {};
+}
+
+// Swap counts as memory on version 1 (memsw), so equal limits mean none; version 2 limits it alone.
+Result<void> Cgroup::set_limits(const plan::PlanView& plan) {
+  const plan::FlatHeader& h = plan.header();
+  if (h.memory_bytes != 0 && unified_) {
+    TRY_VOID(set("memory", "memory.max", h.memory_bytes));
+    TRY_VOID(set("memory", "memory.swap.max", 0));
+    TRY_VOID(set("memory", "memory.oom.group", 1));
+  } else if (h.memory_bytes != 0) {
+    TRY_VOID(set("memory", "memory.limit_in_bytes", h.memory_bytes));
+    TRY_VOID(set("memory", "memory.memsw.limit_in_bytes", h.memory_bytes));
+  }
+  if (h.pids != 0) TRY_VOID(set("pids", "pids.max", h.pids));
+  if (h.cpus_milli == 0) return {};
+  const std::uint64_t quota = std::max<std::uint64_t>(h.cpus_milli * kCpuPeriodUs / 1000, 1000);
+  if (!unified_) return set("cpu", "cpu.cfs_quota_us", quota);  // the period's default is 100 ms
+  const Part* part = find("cpu");
+  if (part == nullptr) return fail(Code::Invalid, "no cpu controller in the plan");
+  return write_control_at(part->directory, "cpu.max", fmt::format("{} {}", quota, kCpuPeriodUs));
+}
+
+Result<void> Cgroup::open_join_fds() {
+  for (const Part& part : parts_) {
+    TRY(UniqueFd tasks, open_file_at(part.directory, "tasks", O_WRONLY));
+    join_numbers_.push_back(tasks.get());
+    joins_.push_back(std::move(tasks));
+  }
+  return {};
+}
+
+int Cgroup::clone_into_fd() const {
+  return unified_ && !parts_.empty() ? parts_.front().directory.get() : -1;
+}
+
+Result<void> Cgroup::watch() {
+  if (const Part* pids = find("pids")) {
+    TRY(pids_event_, open_file_at(pids->directory, "pids.events", O_RDONLY));
+  }
+  const Part* memory = find("memory");
+  if (memory == nullptr) return {};
+  if (unified_) {
+    TRY(memory_event_, open_file_at(memory->directory, "memory.events", O_RDONLY));
+    return {};
+  }
+  memory_event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!memory_event_) return fail_os(errno, "eventfd");
+  TRY(memory_control_, open_file_at(memory->directory, "memory.oom_control", O_RDONLY));
+  return write_control_at(memory->directory, "cgroup.event_control",
+                          fmt::format("{} {}", memory_event_.get(), memory_control_.get()));
+}
+
+std::optional<std::uint64_t> Cgroup::cpu_ns() const {
+  if (!unified_) return number(read("cpuacct", "cpuacct.usage"));
+  const auto text = read("cpuacct", "cpu.stat");
+  if (!text) return std::nullopt;
+  return keyed_value(*text, "usage_usec") * 1000;
+}
+
+CgroupCounts Cgroup::counts(Usage usage) const {
+  CgroupCounts counts;
+  const char* memory_file = unified_ ? "memory.events" : "memory.oom_control";
+  if (const auto text = read("memory", memory_file)) {
+    counts.out_of_memory = keyed_value(*text, "oom_kill") > 0;
+  }
+  if (const auto text = read("pids", "pids.events")) {
+    counts.pids_refused = keyed_value(*text, "max") > 0;
+  }
+  if (usage == Usage::Skip) return counts;
+  const char* peak_file = unified_ ? "memory.peak" : "memory.max_usage_in_bytes";
+  counts.peak_memory_bytes = number(read("memory", peak_file));
+  counts.cpu_ns = cpu_ns();
+  return counts;
+}
+
+bool Cgroup::remove() {
+  joins_.clear();
+  join_numbers_.clear();
+  bool gone = true;
+  for (Part& part : parts_) {
+    if (!part.parent) continue;
+    part.directory.reset();
+    if (::unlinkat(part.parent.get(), name_.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) {
+      part.parent.reset();
+    } else {
+      gone = false;
+    }
+  }
+  if (gone) parts_.clear();
+  return gone;
+}
+
+void Cgroup::sweep_leftovers() const {
+  for (const Part& part : parts_) {
+    const int fd = ::openat(part.parent.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) continue;
+    const std::unique_ptr<DIR, CloseDirectory> directory(::fdopendir(fd));
+    if (!directory) {
+      ::close(fd);
+      continue;
+    }
+    while (const dirent* entry = ::readdir(directory.get())) {
+      const auto owner = owner_of(entry->d_name);
+      if (!owner || ::kill(*owner, 0) == 0 || errno != ESRCH) continue;
+      // A directory that still holds processes stays (EBUSY); the next sweep finds it again.
+      (void)::unlinkat(part.parent.get(), entry->d_name, AT_REMOVEDIR);
+    }
+  }
+}
+
+}  // namespace glovebox::launch

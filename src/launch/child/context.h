@@ -1,0 +1,76 @@
+// Everything that the code between clone and exec may look at, laid out before the clone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <linux/filter.h>
+
+#include "plan/flat_plan.h"
+
+namespace glovebox::launch {
+
+struct ChildContext {
+  std::span<const plan::FlatStep> steps;
+  const char* strings = nullptr;
+  std::span<const sock_filter> filter;
+  std::span<const int> tree_fds;     // detached trees, by the plan's index
+  std::span<const int> cgroup_fds;   // `tasks` files of the box's cgroups (version 1)
+  std::uint32_t outside_uid = 0;     // as the launcher's user namespace counts
+  std::uint32_t outside_gid = 0;
+  bool network_is_given = false;     // the clone already happened in an empty network namespace
+  int status_fd = -1;
+  int stdio[3] = {0, 1, 2};          // -1: the box's own terminal
+  char* const* argv = nullptr;
+  char* const* envp = nullptr;
+  std::span<const char* const> candidates;
+
+  // Registers that steps leave for later steps.
+  int root_fd = -1;
+  int scratch_fd = -1;
+  int ruleset_fd = -1;
+  int terminal_fd = -1;   // the side that the command gets
+  int terminal_main = -1; // the side that the supervisor gets
+};
+
+// One step. False with errno set when it failed; an operation that is not known is EINVAL.
+bool run_step(ChildContext& context, const plan::FlatStep& step) noexcept;
+
+// The first process of a box, from its first instruction on: runs the steps, starts the command, and
+// is the box's init until the command ends. Ends the process.
+[[noreturn]] void run_box(ChildContext& context) noexcept;
+
+// The steps, by theme. Each returns false with errno set.
+bool mount_root(ChildContext& context) noexcept;
+bool attach_host(ChildContext& context, const char* source, const char* target,
+                 std::uint64_t attributes) noexcept;
+bool seal_root(const ChildContext& context) noexcept;
+bool pivot_into_root(ChildContext& context) noexcept;
+bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes) noexcept;
+bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept;
+bool mount_proc() noexcept;
+bool mount_terminals() noexcept;
+bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,
+                 const char* target) noexcept;
+
+bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t gid) noexcept;
+bool enter_network(const ChildContext& context, std::uint64_t loopback) noexcept;
+bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept;
+bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept;
+bool drop_capabilities() noexcept;
+
+bool landlock_begin(ChildContext& context, std::uint64_t files, std::uint64_t rest) noexcept;
+bool landlock_allow(const ChildContext& context, const char* path, std::uint64_t rights) noexcept;
+bool landlock_enforce(ChildContext& context) noexcept;
+bool install_filter(const ChildContext& context) noexcept;
+bool open_terminal(ChildContext& context, std::uint64_t rows, std::uint64_t columns) noexcept;
+bool close_files(ChildContext& context) noexcept;
+
+// Writes "inside outside 1" style maps of the calling process; also used by the launcher itself.
+bool write_id_maps(std::uint64_t inside_uid, std::uint64_t outside_uid, std::uint64_t inside_gid,
+                   std::uint64_t outside_gid) noexcept;
+// Brings the loopback device of the current network namespace up.
+bool raise_loopback() noexcept;
+
+}  // namespace glovebox::launch

@@ -1,0 +1,257 @@
+#include <csignal>
+
+#include <elf.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "launch/child/context.h"
+#include "launch/child/message.h"
+#include "launch/child/sys.h"
+
+namespace glovebox::launch {
+namespace {
+
+constexpr int kRefused = 125;
+constexpr int kStatusFd = 3;
+constexpr int kFirstCgroupFd = 4;
+constexpr int kMaxCgroupFds = 8;
+
+#if defined(__x86_64__)
+constexpr std::uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint16_t kMachine = EM_AARCH64;
+#endif
+
+// What the command's process leaves behind for init when it could not become the command. It lives
+// on init's stack: the process made by vfork shares it until it executes or ends.
+struct ExecFailure {
+  ExecProblem problem = ExecProblem::None;
+  int os_errno = 0;
+};
+
+std::uint64_t now_ns() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void send_message(int fd, const Message& message, int attached) noexcept {
+  iovec part{const_cast<Message*>(&message), sizeof(message)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  if (attached >= 0) {
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof(control);
+    cmsghdr* header = CMSG_FIRSTHDR(&packet);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    __builtin_memcpy(CMSG_DATA(header), &attached, sizeof(int));
+  }
+  // A supervisor that is gone ends this process by its parent-death signal; nothing else to do here.
+  (void)::sendmsg(fd, &packet, MSG_NOSIGNAL);
+}
+
+// Says why a file could not be executed, beyond what errno tells. Runs inside the finished box, with
+// no authority the command would not have had.
+ExecProblem diagnose(const char* file, int os_errno) noexcept {
+  if (os_errno == EACCES || os_errno == EPERM) return ExecProblem::NotAllowed;
+  if (os_errno == ENOENT) {
+    return ::faccessat(AT_FDCWD, file, F_OK, 0) == 0 ? ExecProblem::InterpreterMissing
+                                                     : ExecProblem::NotFound;
+  }
+  if (os_errno == ENOTDIR) return ExecProblem::NotFound;
+  if (os_errno != ENOEXEC) return ExecProblem::Other;
+  unsigned char head[20] = {};
+  const int fd = ::openat(AT_FDCWD, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const ssize_t size = fd >= 0 ? ::read(fd, head, sizeof(head)) : 0;
+  sys::close_quietly(fd);
+  if (size != sizeof(head) || __builtin_memcmp(head, ELFMAG, SELFMAG) != 0) {
+    return ExecProblem::NotAProgram;
+  }
+  const auto machine = static_cast<std::uint16_t>(head[18] | head[19] << 8);
+  const bool ours = machine == kMachine && head[EI_CLASS] == ELFCLASS64;
+  return ours ? ExecProblem::NotAProgram : ExecProblem::OtherArchitecture;
+}
+
+// Runs in the process made by vfork: on init's memory, until execve.
+[[noreturn]] void become_command(const ChildContext& context, ExecFailure* failure) noexcept {
+  ::setsid();  // cannot fail: a fresh process is no group leader
+  if (context.terminal_fd >= 0 && ::ioctl(0, TIOCSCTTY, 0) != 0 && ::ioctl(1, TIOCSCTTY, 0) != 0 &&
+      ::ioctl(2, TIOCSCTTY, 0) != 0) {
+    *failure = {ExecProblem::Other, errno};
+    ::_exit(kRefused);
+  }
+  for (std::size_t i = 0; i < context.cgroup_fds.size(); ++i) {
+    if (::write(kFirstCgroupFd + static_cast<int>(i), "0", 1) != 1) {
+      *failure = {ExecProblem::Other, errno};
+      ::_exit(kRefused);
+    }
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ExecFailure last{ExecProblem::NotFound, ENOENT};
+  for (const char* file : context.candidates) {
+    ::execve(file, context.argv, context.envp);
+    const int os_errno = errno;
+    const ExecProblem problem = diagnose(file, os_errno);
+    if (problem == ExecProblem::NotFound) continue;
+    last = {problem, os_errno};
+    if (problem != ExecProblem::NotAllowed) break;  // as a shell, look on past what is not allowed
+  }
+  *failure = last;  // only now: init reads it after a successful execve too
+  ::_exit(kRefused);
+}
+
+[[gnu::noinline]] pid_t start_command(const ChildContext& context, ExecFailure* failure) noexcept {
+  const pid_t pid = ::vfork();
+  if (pid == 0) become_command(context, failure);
+  return pid;
+}
+
+// Passes signals on until told to stop. False when the supervisor is gone or talks nonsense.
+bool take_order(int fd, pid_t command) noexcept {
+  Order order{};
+  const ssize_t size = ::recv(fd, &order, sizeof(order), MSG_DONTWAIT);
+  if (size < 0) return errno == EAGAIN || errno == EINTR;
+  if (size != sizeof(order) || order.kind != kOrderSignal) return false;
+  if (order.signal < 1 || order.signal > 64) return false;
+  // The whole session that the command leads; the command alone if it has left its group.
+  if (::kill(-command, order.signal) != 0) ::kill(command, order.signal);
+  return true;
+}
+
+// Reaps everything that has ended. True when the command itself has, with its status.
+bool reap(pid_t command, int* status) noexcept {
+  bool ended = false;
+  while (true) {
+    int one = 0;
+    const pid_t pid = ::waitpid(-1, &one, WNOHANG);
+    if (pid <= 0) return ended;
+    if (pid == command) {
+      *status = one;
+      ended = true;
+    }
+  }
+}
+
+// PID 1 of the box. Its end is the end of every process in it: the kernel kills them all.
+[[noreturn]] void be_init(pid_t command, int child_signals, Message& message) noexcept {
+  while (true) {
+    pollfd waits[2] = {{child_signals, POLLIN, 0}, {kStatusFd, POLLIN, 0}};
+    if (::poll(waits, 2, -1) < 0 && errno != EINTR) ::_exit(kRefused);
+    if (waits[0].revents != 0) {
+      signalfd_siginfo drained;
+      (void)!::read(child_signals, &drained, sizeof(drained));  // only the wake-up matters
+      int status = 0;
+      if (reap(command, &status)) {
+        message.kind = MessageKind::Exited;
+        message.wait_status = status;
+        message.timed = 0;
+        send_message(kStatusFd, message, /*attached=*/-1);
+        ::_exit(0);
+      }
+    }
+    if (waits[1].revents != 0 && !take_order(kStatusFd, command)) ::_exit(kRefused);
+  }
+}
+
+[[noreturn]] void give_up(int fd, Message& message) noexcept {
+  send_message(fd, message, /*attached=*/-1);
+  ::_exit(kRefused);
+}
+
+}  // namespace
+
+// Moves what must stay to fixed places, then closes everything above them. The launcher promises
+// that each source is either at its place already or above 2.
+bool close_files(ChildContext& context) noexcept {
+  for (int i = 0; i < 3; ++i) {
+    const int source = context.stdio[i] >= 0 ? context.stdio[i] : context.terminal_fd;
+    if (source == i) continue;
+    if (source < 3 || ::syscall(SYS_dup3, source, i, 0) != i) return false;
+  }
+  const std::size_t cgroups = context.cgroup_fds.size();
+  if (cgroups > kMaxCgroupFds) {
+    errno = EINVAL;
+    return false;
+  }
+  // Above everything first, then down: no source is overwritten before it is copied.
+  constexpr int kHigh = 200;
+  int moved[kMaxCgroupFds + 1];
+  moved[0] = ::fcntl(context.status_fd, F_DUPFD_CLOEXEC, kHigh);
+  for (std::size_t i = 0; i < cgroups; ++i) {
+    moved[i + 1] = ::fcntl(context.cgroup_fds[i], F_DUPFD_CLOEXEC, kHigh);
+  }
+  const int terminal_main =
+      context.terminal_main >= 0 ? ::fcntl(context.terminal_main, F_DUPFD_CLOEXEC, kHigh) : -1;
+  for (std::size_t i = 0; i <= cgroups; ++i) {
+    const int place = kStatusFd + static_cast<int>(i);
+    if (moved[i] < 0 || ::syscall(SYS_dup3, moved[i], place, O_CLOEXEC) != place) return false;
+  }
+  unsigned first_closed = kFirstCgroupFd + static_cast<unsigned>(cgroups);
+  if (context.terminal_main >= 0) {
+    const int place = static_cast<int>(first_closed++);
+    if (terminal_main < 0 || ::syscall(SYS_dup3, terminal_main, place, O_CLOEXEC) != place) {
+      return false;
+    }
+    context.terminal_main = place;
+  }
+  context.status_fd = kStatusFd;
+  return sys::close_range(first_closed, ~0U);
+}
+
+void run_box(ChildContext& context) noexcept {
+  Message message{};
+  ::umask(0);
+  // The launcher's death is the box's. Identity changes clear this, so it is set again below.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  std::uint64_t before = now_ns();
+  for (std::size_t i = 0; i < context.steps.size(); ++i) {
+    if (!run_step(context, context.steps[i])) {
+      message.kind = MessageKind::StepFailed;
+      message.step = static_cast<std::uint32_t>(i);
+      message.os_errno = errno;
+      give_up(context.status_fd, message);
+    }
+    const std::uint64_t after = now_ns();
+    if (i < kTimedSteps - 1) message.times[i] = static_cast<std::uint32_t>(after - before);
+    before = after;
+    message.timed = static_cast<std::uint32_t>(i < kTimedSteps - 1 ? i + 1 : kTimedSteps - 1);
+  }
+  ::umask(022);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  const int child_signals = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  ExecFailure failure;
+  const pid_t command = child_signals >= 0 ? start_command(context, &failure) : -1;
+  if (command < 0 || failure.problem != ExecProblem::None) {
+    message.kind = MessageKind::ExecFailed;
+    message.exec_problem = command < 0 ? ExecProblem::Other : failure.problem;
+    message.os_errno = command < 0 ? errno : failure.os_errno;
+    give_up(context.status_fd, message);
+  }
+  message.times[message.timed] = static_cast<std::uint32_t>(now_ns() - before);
+  ++message.timed;
+  message.kind = MessageKind::Started;
+  send_message(context.status_fd, message, context.terminal_main);
+  sys::close_quietly(context.terminal_main);
+  be_init(command, child_signals, message);
+}
+
+}  // namespace glovebox::launch

@@ -1,0 +1,51 @@
+// What the box's init and its supervisor say to each other, over a SOCK_SEQPACKET pair.
+//
+// Fixed layout, fixed size, one message per packet. The supervisor treats every message as hostile:
+// a wrong size, kind or order ends the box. The file descriptors that can come along (the terminal of
+// a box that asked for one) come with Started only, which is sent before any untrusted code has run
+// a single instruction that could reach init.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace glovebox::launch {
+
+inline constexpr std::uint32_t kTimedSteps = 128;
+
+enum class MessageKind : std::uint32_t {
+  StepFailed = 1,  // step, os_errno: nothing has run
+  ExecFailed,      // exec_problem, os_errno: nothing has run
+  Started,         // the command has been executed; times are valid
+  Exited,          // wait_status
+};
+
+enum class ExecProblem : std::uint32_t {
+  None,
+  NotFound,
+  NotAllowed,
+  InterpreterMissing,
+  OtherArchitecture,
+  NotAProgram,
+  Other,
+};
+
+struct Message {
+  MessageKind kind;
+  std::uint32_t step;  // index into the box's steps
+  std::int32_t os_errno;
+  std::int32_t wait_status;
+  ExecProblem exec_problem;
+  std::uint32_t timed;                    // how many entries of `times` are valid
+  std::uint32_t times[kTimedSteps];       // ns each step took; the last is the command's exec
+};
+static_assert(std::has_unique_object_representations_v<Message>);
+
+// The other way: a signal to pass on to the command.
+struct Order {
+  std::uint32_t kind;  // 1: signal
+  std::int32_t signal;
+};
+inline constexpr std::uint32_t kOrderSignal = 1;
+
+}  // namespace glovebox::launch

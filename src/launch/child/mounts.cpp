@@ -1,0 +1,149 @@
+#include <linux/mount.h>
+#include <sys/statvfs.h>
+
+#include "launch/child/context.h"
+#include "launch/child/sys.h"
+#include "launch/child/text.h"
+
+namespace glovebox::launch {
+namespace {
+
+constexpr int kMountDetach = 2;  // MNT_DETACH
+constexpr std::uint64_t kPrivateAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+constexpr unsigned kCloneTree = OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE;
+
+// A new filesystem, not attached anywhere yet, or -1.
+int create_filesystem(int fs, std::uint64_t attributes) noexcept {
+  int mount = -1;
+  if (sys::fsconfig_create(fs)) mount = sys::fsmount(fs, attributes);
+  sys::close_quietly(fs);
+  return mount;
+}
+
+bool attach(int tree, int dir, const char* target) noexcept {
+  const bool done = sys::move_mount(tree, "", dir, target, MOVE_MOUNT_F_EMPTY_PATH);
+  sys::close_quietly(tree);
+  return done;
+}
+
+// Asks the kernel what the mount is now, instead of trusting that setting it worked.
+bool has_attributes(int tree, std::uint64_t attributes) noexcept {
+  struct statvfs info {};
+  if (::fstatvfs(tree, &info) != 0) return false;
+  unsigned long wanted = 0;
+  if ((attributes & MOUNT_ATTR_RDONLY) != 0) wanted |= ST_RDONLY;
+  if ((attributes & MOUNT_ATTR_NOSUID) != 0) wanted |= ST_NOSUID;
+  if ((attributes & MOUNT_ATTR_NODEV) != 0) wanted |= ST_NODEV;
+  if ((attributes & MOUNT_ATTR_NOEXEC) != 0) wanted |= ST_NOEXEC;
+  if ((info.f_flag & wanted) == wanted) return true;
+  errno = EPERM;
+  return false;
+}
+
+}  // namespace
+
+// The new root lies on top of the old one, where only its descriptor leads to it: absolute paths
+// still start at the host's root, so the host's trees can be opened while the view is built.
+bool mount_root(ChildContext& context) noexcept {
+  const int fs = sys::fsopen("tmpfs");
+  if (fs < 0) return false;
+  if (!sys::fsconfig_string(fs, "mode", "0755") || !sys::fsconfig_string(fs, "size", "1m")) {
+    sys::close_quietly(fs);
+    return false;
+  }
+  context.root_fd = create_filesystem(fs, kPrivateAttributes);
+  if (context.root_fd < 0) return false;
+  return sys::move_mount(context.root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+bool attach_host(ChildContext& context, const char* source, const char* target,
+                 std::uint64_t attributes) noexcept {
+  const int tree = sys::open_tree(AT_FDCWD, source, kCloneTree);
+  if (tree < 0) return false;
+  const sys::MountAttributes change{attributes, 0, 0, 0};
+  if (!sys::mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, change) ||
+      !has_attributes(tree, attributes)) {
+    sys::close_quietly(tree);
+    return false;
+  }
+  return attach(tree, context.root_fd, target);
+}
+
+bool seal_root(const ChildContext& context) noexcept {
+  const sys::MountAttributes change{MOUNT_ATTR_RDONLY, 0, 0, 0};
+  return sys::mount_setattr(context.root_fd, "", AT_EMPTY_PATH, change) &&
+         has_attributes(context.root_fd, MOUNT_ATTR_RDONLY | kPrivateAttributes);
+}
+
+// pivot_root(".", ".") puts the old root on top of the new one, where "." still names it; taking that
+// away leaves nothing of the host's tree (pivot_root(2)).
+bool pivot_into_root(ChildContext& context) noexcept {
+  if (::fchdir(context.root_fd) != 0) return false;
+  if (!sys::pivot_root(".", ".")) return false;
+  if (::syscall(SYS_umount2, ".", kMountDetach) != 0) return false;
+  sys::close_quietly(context.root_fd);
+  context.root_fd = -1;
+  return ::chdir("/") == 0;
+}
+
+bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes) noexcept {
+  const int fs = sys::fsopen("tmpfs");
+  if (fs < 0) return false;
+  Line size;
+  Line count;
+  size.number(bytes);
+  count.number(inodes);
+  if (!sys::fsconfig_string(fs, "mode", "0755") || !sys::fsconfig_string(fs, "size", size.text()) ||
+      !sys::fsconfig_string(fs, "nr_inodes", count.text())) {
+    sys::close_quietly(fs);
+    return false;
+  }
+  context.scratch_fd = create_filesystem(fs, kPrivateAttributes);
+  return context.scratch_fd >= 0;
+}
+
+bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept {
+  const int tree =
+      sys::open_tree(context.scratch_fd, source, OPEN_TREE_CLONE | O_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+  if (tree < 0) return false;
+  return attach(tree, AT_FDCWD, target);
+}
+
+bool mount_proc() noexcept {
+  const int fs = sys::fsopen("proc");
+  if (fs < 0) return false;
+  const int mount =
+      create_filesystem(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+  return mount >= 0 && attach(mount, AT_FDCWD, "proc");
+}
+
+bool mount_terminals() noexcept {
+  const int fs = sys::fsopen("devpts");
+  if (fs < 0) return false;
+  if (!sys::fsconfig_string(fs, "ptmxmode", "0666") || !sys::fsconfig_string(fs, "mode", "0620")) {
+    sys::close_quietly(fs);
+    return false;
+  }
+  const int mount = create_filesystem(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  return mount >= 0 && attach(mount, AT_FDCWD, "dev/pts");
+}
+
+// The target lies in trees that earlier boxes may have written, so no link on the way is followed.
+bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,
+                 const char* target) noexcept {
+  if (index >= context.tree_fds.size()) {
+    errno = EINVAL;
+    return false;
+  }
+  const int tree = context.tree_fds[index];
+  if (!has_attributes(tree, attributes)) return false;
+  const int place = sys::openat2(AT_FDCWD, target, O_PATH,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (place < 0) return false;
+  const bool done =
+      sys::move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  sys::close_quietly(place);
+  return done;
+}
+
+}  // namespace glovebox::launch

@@ -1,0 +1,63 @@
+#include <sys/prctl.h>
+
+#include "launch/child/context.h"
+#include "launch/child/sys.h"
+
+namespace glovebox::launch {
+namespace {
+
+using plan::FlatStep;
+using plan::Op;
+using plan::Place;
+
+int place_fd(const ChildContext& context, const FlatStep& step) noexcept {
+  return static_cast<Place>(step.a) == Place::Scratch ? context.scratch_fd : context.root_fd;
+}
+
+bool make_file(int dir, const char* path, mode_t mode) noexcept {
+  const int fd = ::openat(dir, path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode);
+  sys::close_quietly(fd);
+  return fd >= 0;
+}
+
+}  // namespace
+
+// One case per operation and no default: the compiler names an operation that is missing.
+bool run_step(ChildContext& context, const FlatStep& step) noexcept {
+  const char* text = context.strings + step.text;
+  const char* other = context.strings + step.other;
+  switch (static_cast<Op>(step.op)) {
+    case Op::MountRoot: return mount_root(context);
+    case Op::AttachHost: return attach_host(context, text, other, step.a);
+    case Op::SealRoot: return seal_root(context);
+    case Op::PivotRoot: return pivot_into_root(context);
+    case Op::MakeDirectory:
+      return ::mkdirat(place_fd(context, step), text, static_cast<mode_t>(step.b)) == 0;
+    case Op::MakeFile:
+      return make_file(place_fd(context, step), text, static_cast<mode_t>(step.b));
+    case Op::MakeLink: return ::symlinkat(other, place_fd(context, step), text) == 0;
+    case Op::MapIdentity: return map_identity(context, step.a, step.b);
+    case Op::EnterNetwork: return enter_network(context, step.a);
+    case Op::MountScratch: return mount_scratch(context, step.a, step.b);
+    case Op::AttachScratch: return attach_scratch(context, text, other);
+    case Op::MountProc: return mount_proc();
+    case Op::MountTerminals: return mount_terminals();
+    case Op::AttachTree: return attach_tree(context, step.a, step.b, text);
+    case Op::SetHostname: return ::sethostname(text, __builtin_strlen(text)) == 0;
+    case Op::ChangeDirectory: return ::chdir(text) == 0;
+    case Op::SetLimit: return set_limit(step.a, step.b);
+    case Op::CapLimit: return cap_limit(step.a, step.b);
+    case Op::OpenTerminal: return open_terminal(context, step.a, step.b);
+    case Op::DropCapabilities: return drop_capabilities();
+    case Op::NoNewPrivileges: return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    case Op::LandlockBegin: return landlock_begin(context, step.a, step.b);
+    case Op::LandlockAllow: return landlock_allow(context, text, step.a);
+    case Op::LandlockEnforce: return landlock_enforce(context);
+    case Op::InstallFilter: return install_filter(context);
+    case Op::CloseFiles: return close_files(context);
+  }
+  errno = EINVAL;
+  return false;
+}
+
+}  // namespace glovebox::launch

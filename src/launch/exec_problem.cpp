@@ -1,0 +1,47 @@
+#include "launch/exec_problem.h"
+
+#include <cerrno>
+
+#include "base/result.h"
+
+namespace glovebox::launch {
+namespace {
+
+constexpr int kNotFound = 127;
+constexpr int kNotExecutable = 126;
+constexpr int kRefused = 125;
+
+}  // namespace
+
+ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view command) {
+  switch (problem) {
+    case ExecProblem::NotFound:
+      return {kNotFound, fmt::format("{}: no such command in the box (hand a program's directory in "
+                                     "with --read, or name it by its full path)",
+                                     command)};
+    case ExecProblem::NotAllowed:
+      return {kNotExecutable, fmt::format("{}: found, but it may not be executed: {}", command,
+                                          errno_text(os_errno))};
+    case ExecProblem::InterpreterMissing:
+      return {kNotExecutable,
+              fmt::format("{}: the file is there, but the interpreter or loader that it names is not "
+                          "in the box (look at its #! line, or at 'file {}')",
+                          command, command)};
+    case ExecProblem::OtherArchitecture:
+      return {kNotExecutable,
+              fmt::format("{}: a program for another processor architecture", command)};
+    case ExecProblem::NotAProgram:
+      return {kNotExecutable,
+              fmt::format("{}: neither a program nor a script with a #! line", command)};
+    case ExecProblem::None:
+    case ExecProblem::Other: break;
+  }
+  if (os_errno == E2BIG) {
+    return {kNotExecutable,
+            fmt::format("{}: the arguments and environment are larger than the kernel takes",
+                        command)};
+  }
+  return {kRefused, fmt::format("start {}: {}", command, errno_text(os_errno))};
+}
+
+}  // namespace glovebox::launch

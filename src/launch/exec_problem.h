@@ -1,0 +1,18 @@
+// Why a command could not be executed, in a sentence, with the exit code shells use for it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "launch/child/message.h"
+
+namespace glovebox::launch {
+
+struct ExecSentence {
+  int exit_code = 125;
+  std::string text;
+};
+
+ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view command);
+
+}  // namespace glovebox::launch

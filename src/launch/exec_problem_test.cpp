@@ -1,0 +1,25 @@
+#include "launch/exec_problem.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+namespace glovebox::launch {
+namespace {
+
+TEST(ExecProblem, ExitCodesAreTheShells) {
+  EXPECT_EQ(exec_sentence(ExecProblem::NotFound, ENOENT, "x").exit_code, 127);
+  EXPECT_EQ(exec_sentence(ExecProblem::NotAllowed, EACCES, "x").exit_code, 126);
+  EXPECT_EQ(exec_sentence(ExecProblem::InterpreterMissing, ENOENT, "x").exit_code, 126);
+  EXPECT_EQ(exec_sentence(ExecProblem::OtherArchitecture, ENOEXEC, "x").exit_code, 126);
+  EXPECT_EQ(exec_sentence(ExecProblem::Other, EMFILE, "x").exit_code, 125);
+}
+
+TEST(ExecProblem, SentencesNameTheCommand) {
+  const ExecSentence sentence = exec_sentence(ExecProblem::InterpreterMissing, ENOENT, "./run.py");
+  EXPECT_NE(sentence.text.find("./run.py"), std::string::npos);
+  EXPECT_NE(sentence.text.find("interpreter"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glovebox::launch

@@ -1,0 +1,329 @@
+#include "launch/launcher.h"
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <linux/securebits.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "base/file.h"
+#include "launch/child/context.h"
+#include "launch/child/sys.h"
+#include "launch/id_mapped.h"
+#include "launch/stopwatch.h"
+
+namespace glovebox::launch {
+namespace {
+
+constexpr const char* kRemedy = "run 'glovebox doctor' to see what this host allows";
+constexpr std::uint64_t kNamespaces =
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+#ifndef CLONE_CLEAR_SIGHAND
+constexpr std::uint64_t kClearSignalHandlers = 0x100000000ULL;
+#else
+constexpr std::uint64_t kClearSignalHandlers = CLONE_CLEAR_SIGHAND;
+#endif
+#ifndef CLONE_INTO_CGROUP
+constexpr std::uint64_t kIntoCgroup = 0x200000000ULL;
+#else
+constexpr std::uint64_t kIntoCgroup = CLONE_INTO_CGROUP;
+#endif
+
+// Boxes inherit the launcher's session keyring. A named one is shared by all launchers of a user, so
+// that many runs do not use up the user's key quota; boxes cannot call the keyring at all.
+Result<void> join_own_keyring() {
+  constexpr int kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING
+  if (::syscall(SYS_keyctl, kJoinSessionKeyring, "_glovebox") < 0 && errno != ENOSYS) {
+    return fail_os(errno, "join a session keyring of the launcher's own");
+  }
+  return {};
+}
+
+// The tree at `path`, which must still be the one that was looked up, as a detached copy.
+Result<UniqueFd> clone_tree(const char* path, const plan::FlatTree& tree) {
+  const UniqueFd place(sys::openat2(AT_FDCWD, path, O_PATH,
+                                    RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
+  if (!place) return fail_os(errno, "open {}", path);
+  struct stat info {};
+  if (::fstat(place.get(), &info) != 0) return fail_os(errno, "stat {}", path);
+  if (info.st_dev != tree.device || info.st_ino != tree.inode) {
+    return fail(Code::Denied, "{} was replaced while the box was being started", path);
+  }
+  UniqueFd copy(sys::open_tree(place.get(), "",
+                               OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH));
+  if (!copy) return fail_os(errno, "copy the mount of {}", path);
+  return copy;
+}
+
+std::uint64_t attributes_of_tree(const plan::PlanView& plan, std::size_t index) {
+  for (const plan::FlatStep& step : plan.box()) {
+    if (static_cast<plan::Op>(step.op) == plan::Op::AttachTree && step.a == index) return step.b;
+  }
+  return MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+}
+
+std::vector<char*> pointers(const plan::PlanView& plan, std::span<const std::uint32_t> texts) {
+  std::vector<char*> list;
+  list.reserve(texts.size() + 1);
+  for (const std::uint32_t offset : texts) list.push_back(const_cast<char*>(plan.text(offset)));
+  list.push_back(nullptr);
+  return list;
+}
+
+// As root, the ids that the box's process is born with. Undone by the destructor, whatever happens.
+class BornAs {
+ public:
+  static Result<BornAs> become(std::uint32_t id) {
+    if (::syscall(SYS_setresgid, id, id, 0) != 0) return fail_os(errno, "take gid {}", id);
+    BornAs born;
+    if (::syscall(SYS_setresuid, id, id, 0) != 0) {
+      return fail_os(errno, "take uid {} (is it mapped in this container? see GLOVEBOX_UID_RANGE)",
+                     id);
+    }
+    // A change of identity makes a process undumpable and its /proc files root's; the box's first
+    // process must write its own id maps there. It becomes undumpable again right after.
+    if (::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return fail_os(errno, "set dumpable");
+    return born;
+  }
+  BornAs(BornAs&& other) noexcept : active_(std::exchange(other.active_, false)) {}
+  BornAs& operator=(BornAs&&) = delete;
+  ~BornAs() {
+    if (!active_) return;
+    // Back to root by the saved id. Going on as somebody else would be worse than ending.
+    if (::syscall(SYS_setresuid, 0, 0, 0) != 0 || ::syscall(SYS_setresgid, 0, 0, 0) != 0) {
+      std::abort();
+    }
+  }
+
+ private:
+  BornAs() = default;
+  bool active_ = true;
+};
+
+}  // namespace
+
+void Box::kill() const {
+  if (init) (void)::syscall(SYS_pidfd_send_signal, init.get(), SIGKILL, nullptr, 0);
+}
+
+Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
+  Launcher launcher(facts.tier, life);
+  TRY_VOID(join_own_keyring());
+  if (facts.tier == host::Tier::Root) {
+    UidRange range;
+    if (const char* text = ::getenv("GLOVEBOX_UID_RANGE")) {
+      TRY(range, parse_uid_range(text));
+    }
+    TRY(launcher.leases_, UidLeases::open(range));
+    if (::setgroups(0, nullptr) != 0) return fail_os(errno, "drop supplementary groups");
+    // Capabilities stay through the changes of uid around each clone.
+    if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0) {
+      return fail_os(errno, "set securebits");
+    }
+  } else {
+    TRY_VOID(launcher.enter_user_namespace(facts));
+  }
+  TRY_VOID(launcher.enter_mount_namespace());
+  return launcher;
+}
+
+Result<void> Launcher::enter_user_namespace(const host::HostFacts& facts) {
+  own_uid_ = facts.uid;
+  own_gid_ = facts.gid;
+  if (::unshare(CLONE_NEWUSER) != 0) {
+    return fail_os(errno, "make a user namespace ({})", kRemedy);
+  }
+  if (!write_id_maps(facts.uid, facts.uid, facts.gid, facts.gid)) {
+    return fail_os(errno, "map the caller into a user namespace ({})", kRemedy);
+  }
+  return {};
+}
+
+// Serving, mounts made on the host later still appear in the host's view (slave); nothing that is
+// mounted here ever appears on the host.
+Result<void> Launcher::enter_mount_namespace() {
+  if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
+  const unsigned long kind = life_ == Life::Serving ? MS_SLAVE : MS_PRIVATE;
+  const sys::MountAttributes change{0, 0, kind, 0};
+  if (!sys::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, change)) {
+    return fail_os(errno, "cut the mounts off from the host");
+  }
+  if (life_ == Life::OneBox) return {};
+  TRY(host_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
+  return networks_.open();
+}
+
+// Where this process stands decides what a clone copies, so it is tracked, and a box is cloned from
+// the finished base view or not at all (clone_box checks).
+Result<void> Launcher::go_outside() {
+  if (life_ == Life::OneBox || view_ == View::Host) return {};
+  if (::setns(host_view_.get(), CLONE_NEWNS) != 0) return fail_os(errno, "enter the host's view");
+  view_ = View::Host;
+  return {};
+}
+
+Result<void> Launcher::go_inside() {
+  if (life_ == Life::OneBox || view_ == View::Base) return {};
+  if (::setns(base_view_.get(), CLONE_NEWNS) != 0) return fail_os(errno, "enter the base view");
+  view_ = View::Base;
+  return {};
+}
+
+Result<std::vector<UniqueFd>> Launcher::open_trees(const plan::PlanView& plan, std::uint32_t uid) {
+  std::vector<UniqueFd> trees;
+  IdMaps maps(uid);
+  for (const plan::FlatTree& tree : plan.trees()) {
+    const char* path = plan.text(tree.path);
+    TRY(UniqueFd copy, clone_tree(path, tree));
+    sys::MountAttributes change{attributes_of_tree(plan, trees.size()), 0, 0, 0};
+    if (tier_ == host::Tier::Root) {
+      TRY(const BorrowedFd map, maps.from(tree.owner, tree.group));
+      change.set |= MOUNT_ATTR_IDMAP;
+      change.userns_fd = static_cast<std::uint64_t>(map.get());
+    }
+    if (!sys::mount_setattr(copy.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, change)) {
+      if (errno == EINVAL && tier_ == host::Tier::Root) {
+        return fail(Code::Unsupported,
+                    "{}: its filesystem (or one mounted below it) does not take idmapped mounts, so "
+                    "its owner cannot be made the box's user (run as that owner instead of root)",
+                    path);
+      }
+      return fail_os(errno, "set the mount attributes of {}", path);
+    }
+    trees.push_back(std::move(copy));
+  }
+  return trees;
+}
+
+Result<void> Launcher::build_base(const plan::PlanView& plan) {
+  std::string key = plan.base_key();
+  if (key == base_key_) return go_inside();
+  TRY_VOID(go_outside());
+  base_key_.clear();
+  base_view_.reset();
+  if (life_ == Life::Serving) {
+    if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
+    const sys::MountAttributes change{0, 0, MS_PRIVATE, 0};
+    if (!sys::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, change)) {
+      return fail_os(errno, "cut the base view off from the host");
+    }
+    view_ = View::Unfinished;
+  }
+  ChildContext context;
+  context.strings = plan.strings();
+  const mode_t mask = ::umask(0);
+  for (const plan::FlatStep& step : plan.base()) {
+    if (run_step(context, step)) continue;
+    const int os_errno = errno;
+    ::umask(mask);
+    return tl::unexpected(step_error(plan::unflatten(plan, step), os_errno));
+  }
+  ::umask(mask);
+  if (life_ == Life::Serving) {
+    TRY(base_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
+  }
+  view_ = View::Base;
+  base_key_ = std::move(key);
+  return {};
+}
+
+Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& files,
+                                 const std::vector<UniqueFd>& trees, Box& box) {
+  GLOVEBOX_CHECK(view_ == View::Base);
+  std::vector<int> tree_fds;
+  for (const UniqueFd& tree : trees) tree_fds.push_back(tree.get());
+  const std::vector<char*> argv = pointers(plan, plan.argv());
+  const std::vector<char*> envp = pointers(plan, plan.envp());
+  const std::vector<char*> candidates = pointers(plan, plan.candidates());
+  const bool root = tier_ == host::Tier::Root;
+
+  ChildContext context;
+  context.steps = plan.box();
+  context.strings = plan.strings();
+  context.filter = plan.filter();
+  context.tree_fds = tree_fds;
+  context.cgroup_fds = box.cgroup.join_fds();
+  context.outside_uid = root ? box.uid.uid() : own_uid_;
+  context.outside_gid = root ? box.uid.uid() : own_gid_;
+  context.status_fd = files.status;
+  for (std::size_t i = 0; i < 3; ++i) context.stdio[i] = files.stdio.at(i);
+  context.argv = argv.data();
+  context.envp = envp.data();
+  context.candidates = {const_cast<const char* const*>(candidates.data()), candidates.size() - 1};
+
+  TRY(context.network_is_given, networks_.enter());
+  int pidfd = -1;
+  clone_args args{};
+  args.flags = kNamespaces | kClearSignalHandlers | CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  if (box.cgroup.clone_into_fd() >= 0) {
+    args.flags |= kIntoCgroup;
+    args.cgroup = static_cast<std::uint64_t>(box.cgroup.clone_into_fd());
+  }
+  std::optional<Result<BornAs>> born;
+  if (root) {
+    born.emplace(BornAs::become(box.uid.uid()));
+    if (!*born) {
+      if (context.network_is_given) TRY_VOID(networks_.leave());
+      return tl::unexpected(std::move(*born).error());
+    }
+  }
+  const long pid = ::syscall(SYS_clone3, &args, sizeof(args));
+  const int clone_errno = errno;
+  if (pid == 0) run_box(context);
+  born.reset();
+  if (pid > 0) {
+    box.init = UniqueFd(pidfd);
+    box.pid = static_cast<pid_t>(pid);
+  }
+  if (context.network_is_given) TRY_VOID(networks_.leave());
+  if (pid < 0) return fail_os(clone_errno, "clone the box into new namespaces ({})", kRemedy);
+  return {};
+}
+
+Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files) {
+  if (plan.header().tier != static_cast<std::uint32_t>(tier_)) {
+    return fail(Code::Invalid, "the plan was made for another kind of launcher");
+  }
+  Box box;
+  Stopwatch watch(box.times);
+  if (leases_) {
+    TRY(box.uid, leases_->take());
+  }
+  std::vector<UniqueFd> trees;
+  if (!plan.trees().empty() || !plan.controllers().empty()) TRY_VOID(go_outside());
+  if (!plan.controllers().empty()) {
+    TRY(box.cgroup, Cgroup::create(plan, ++serial_));
+    watch.lap("make-cgroup");
+  }
+  if (!plan.trees().empty()) {
+    TRY(trees, open_trees(plan, box.uid.uid()));
+    watch.lap("open-trees");
+  }
+  TRY_VOID(build_base(plan));
+  watch.lap("base-view");
+  TRY_VOID(clone_box(plan, files, trees, box));
+  watch.lap("clone");
+  return box;
+}
+
+bool Launcher::stock_up() {
+  const auto added = networks_.add_one();
+  return added && *added;
+}
+
+Error step_error(const plan::Step& step, int os_errno) {
+  return Error{Code::Os, os_errno,
+               fmt::format("launch step '{}': {} ({})", plan::to_text(step), errno_text(os_errno),
+                           kRemedy)};
+}
+
+}  // namespace glovebox::launch

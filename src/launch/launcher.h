@@ -1,0 +1,96 @@
+// The launcher: obeys a plan and has a box to show for it.
+//
+// It lives in a mount namespace (as an ordinary user: also in a user namespace) of its own, in which
+// it builds the read-only base view that boxes share, and clones each box from there. It must be
+// single-threaded for life: it changes its own namespaces and ids, and its children run on a copy of
+// its memory without executing anything first.
+//
+// Two lives: for one box (the command line: this process becomes the launcher), or serving many
+// (server.h). Serving, it keeps a second mount namespace with the host's tree, to open what is handed
+// into boxes later.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "host/facts.h"
+#include "launch/cgroup.h"
+#include "launch/network_pool.h"
+#include "launch/uid_lease.h"
+#include "plan/flat_plan.h"
+
+namespace glovebox::launch {
+
+// What a launch takes besides the plan. The descriptors are borrowed. -1: the box's own terminal.
+struct StartFiles {
+  std::array<int, 3> stdio{0, 1, 2};
+  int status = -1;  // the box's end of the status socket
+};
+
+struct StepTime {
+  std::string step;
+  std::uint64_t ns = 0;
+};
+
+// A started box. Dropping it kills it; waiting for it is its supervisor's work.
+struct Box {
+  UniqueFd init;  // pidfd
+  pid_t pid = 0;
+  Cgroup cgroup;
+  UidLease uid;
+  std::vector<StepTime> times;  // what the launcher's own part took
+
+  void kill() const;
+};
+
+class Launcher {
+ public:
+  enum class Life : std::uint8_t { OneBox, Serving };
+
+  // Enters the launcher's namespaces. From here on this process sees its own mount namespace.
+  static Result<Launcher> enter(const host::HostFacts& facts, Life life);
+
+  // Starts a box. On failure nothing is left: no process, cgroup, mount or lease.
+  Result<Box> start(const plan::PlanView& plan, const StartFiles& files);
+
+  // Makes ahead of need what a start would otherwise wait for. One unit of work; false when there is
+  // nothing left to do.
+  bool stock_up();
+
+ private:
+  Launcher(host::Tier tier, Life life) : tier_(tier), life_(life) {}
+
+  Result<void> enter_user_namespace(const host::HostFacts& facts);
+  Result<void> enter_mount_namespace();
+  Result<std::vector<UniqueFd>> open_trees(const plan::PlanView& plan, std::uint32_t uid);
+  Result<void> build_base(const plan::PlanView& plan);
+  Result<void> go_outside();  // serving: to the host's tree
+  Result<void> go_inside();   // and back to the base view
+  Result<void> clone_box(const plan::PlanView& plan, const StartFiles& files,
+                         const std::vector<UniqueFd>& trees, Box& box);
+
+  enum class View : std::uint8_t { Host, Unfinished, Base };
+
+  host::Tier tier_;
+  Life life_;
+  View view_ = View::Host;
+  std::uint32_t own_uid_ = 0;
+  std::uint32_t own_gid_ = 0;
+  std::optional<UidLeases> leases_;
+  std::uint64_t serial_ = 0;
+  std::string base_key_;
+  UniqueFd host_view_;  // mount namespaces, when serving
+  UniqueFd base_view_;
+  NetworkPool networks_;
+};
+
+// The sentence for a step that failed, with the remedy where one is known.
+Error step_error(const plan::Step& step, int os_errno);
+
+}  // namespace glovebox::launch

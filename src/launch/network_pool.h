@@ -1,0 +1,37 @@
+// Empty network namespaces, made ahead of need.
+//
+// Making one takes longer than all the rest of a launch together, so a serving launcher keeps some.
+// Each is used by one box and never again: a used one remembers (counters, sockets in TIME_WAIT,
+// routes it learned), and what it remembers would pass from one box to the next. They belong to the
+// launcher's user namespace, so a box has no say over its devices.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace glovebox::launch {
+
+class NetworkPool {
+ public:
+  static constexpr std::size_t kTarget = 32;
+
+  // Opens the pool; the calling process's own network namespace is the one it comes back to.
+  Result<void> open();
+
+  // Adds one namespace, loopback up. False when the pool is full or not open.
+  Result<bool> add_one();
+
+  // Puts this process into a pooled namespace, so that a clone inherits it. False when none is left.
+  Result<bool> enter();
+  // And back into its own.
+  Result<void> leave();
+
+ private:
+  UniqueFd own_;
+  std::vector<UniqueFd> ready_;
+};
+
+}  // namespace glovebox::launch

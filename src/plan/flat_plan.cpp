@@ -1,0 +1,201 @@
+#include "plan/flat_plan.h"
+
+#include <cstring>
+
+namespace glovebox::plan {
+namespace {
+
+constexpr std::size_t kAlignment = 8;
+
+class Writer {
+ public:
+  Writer() : bytes_(sizeof(FlatHeader)) {}
+
+  std::uint32_t text(std::string_view words) {
+    const std::size_t offset = strings_.size();
+    strings_.append(words);
+    strings_.push_back('\0');
+    return static_cast<std::uint32_t>(offset);
+  }
+
+  template <class T>
+  FlatSection section(const std::vector<T>& items) {
+    bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
+    const FlatSection where{static_cast<std::uint32_t>(bytes_.size()),
+                            static_cast<std::uint32_t>(items.size())};
+    if (items.empty()) return where;
+    const std::size_t start = bytes_.size();
+    bytes_.resize(start + items.size() * sizeof(T));
+    std::memcpy(bytes_.data() + start, items.data(), items.size() * sizeof(T));
+    return where;
+  }
+
+  std::vector<std::byte> finish(FlatHeader header) {
+    header.strings = section(std::vector<char>(strings_.begin(), strings_.end()));
+    header.size = static_cast<std::uint32_t>(bytes_.size());
+    std::memcpy(bytes_.data(), &header, sizeof(header));
+    return std::move(bytes_);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::string strings_;
+};
+
+FlatSection write_steps(Writer& writer, const std::vector<Step>& steps) {
+  std::vector<FlatStep> flat;
+  flat.reserve(steps.size());
+  for (const Step& step : steps) {
+    flat.push_back({step.a, step.b, static_cast<std::uint32_t>(step.op), writer.text(step.text),
+                    writer.text(step.other), 0});
+  }
+  return writer.section(flat);
+}
+
+FlatSection write_texts(Writer& writer, const std::vector<std::string>& texts) {
+  std::vector<std::uint32_t> offsets;
+  offsets.reserve(texts.size());
+  for (const std::string& words : texts) offsets.push_back(writer.text(words));
+  return writer.section(offsets);
+}
+
+FlatSection write_trees(Writer& writer, const std::vector<Tree>& trees) {
+  std::vector<FlatTree> flat;
+  for (const Tree& tree : trees) {
+    flat.push_back({tree.source.device, tree.source.inode, writer.text(tree.source.path),
+                    tree.source.owner, tree.source.group,
+                    tree.source.kind == host::PathKind::Directory ? 1U : 0U});
+  }
+  return writer.section(flat);
+}
+
+FlatSection write_controllers(Writer& writer, const std::vector<Controller>& controllers) {
+  std::vector<FlatController> flat;
+  for (const Controller& controller : controllers) {
+    flat.push_back({writer.text(controller.name), writer.text(controller.parent)});
+  }
+  return writer.section(flat);
+}
+
+tl::unexpected<Error> malformed(std::string_view what) {
+  return fail(Code::Invalid, "malformed launch plan: {}", what);
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const LaunchPlan& plan) {
+  Writer writer;
+  FlatHeader header{};
+  header.magic = kFlatMagic;
+  header.version = kFlatVersion;
+  header.tier = static_cast<std::uint32_t>(plan.tier);
+  header.uid = plan.uid;
+  header.gid = plan.gid;
+  header.cgroup_version = static_cast<std::uint32_t>(plan.cgroup.version);
+  header.has_terminal = plan.has_terminal ? 1 : 0;
+  header.memory_bytes = plan.cgroup.memory_bytes.value_or(0);
+  header.pids = plan.cgroup.pids.value_or(0);
+  header.cpus_milli = plan.cgroup.cpus_milli.value_or(0);
+  header.base = write_steps(writer, plan.base);
+  header.box = write_steps(writer, plan.box);
+  header.trees = write_trees(writer, plan.trees);
+  header.controllers = write_controllers(writer, plan.cgroup.controllers);
+  header.filter = writer.section(plan.filter);
+  header.argv = write_texts(writer, plan.argv);
+  header.envp = write_texts(writer, plan.envp);
+  header.candidates = write_texts(writer, plan.candidates);
+  return writer.finish(header);
+}
+
+Result<PlanView> PlanView::decode(std::span<const std::byte> bytes) {
+  if (bytes.size() < sizeof(FlatHeader) || bytes.size() > kMaxFlatBytes) return malformed("size");
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlignment != 0) {
+    return malformed("alignment");
+  }
+  PlanView view(bytes);
+  if (view.header_->magic != kFlatMagic) return malformed("magic");
+  if (view.header_->version != kFlatVersion) return malformed("version");
+  if (view.header_->size != bytes.size()) return malformed("length");
+  TRY_VOID(view.check_sections());
+  TRY_VOID(view.check_texts());
+  TRY_VOID(view.check_steps());
+  return view;
+}
+
+Result<void> PlanView::check_sections() const {
+  const auto fits = [&](const FlatSection& where, std::size_t item) {
+    return where.offset % kAlignment == 0 && where.offset >= sizeof(FlatHeader) &&
+           std::uint64_t{where.offset} + std::uint64_t{where.count} * item <= bytes_.size();
+  };
+  const FlatHeader& h = *header_;
+  const bool all = fits(h.base, sizeof(FlatStep)) && fits(h.box, sizeof(FlatStep)) &&
+                   fits(h.trees, sizeof(FlatTree)) &&
+                   fits(h.controllers, sizeof(FlatController)) &&
+                   fits(h.filter, sizeof(sock_filter)) && fits(h.argv, sizeof(std::uint32_t)) &&
+                   fits(h.envp, sizeof(std::uint32_t)) &&
+                   fits(h.candidates, sizeof(std::uint32_t)) && fits(h.strings, 1);
+  if (!all) return malformed("section out of bounds");
+  if (h.base.count > kMaxSteps || h.box.count > kMaxSteps) return malformed("too many steps");
+  if (h.trees.count > kMaxTrees || h.controllers.count > kMaxControllers) {
+    return malformed("too many trees or controllers");
+  }
+  if (h.argv.count == 0 || h.candidates.count == 0) return malformed("no command");
+  if (h.filter.count == 0 || h.filter.count > BPF_MAXINSNS) return malformed("filter");
+  if (h.tier > static_cast<std::uint32_t>(host::Tier::User)) return malformed("tier");
+  if (h.cgroup_version > static_cast<std::uint32_t>(host::CgroupVersion::V2)) {
+    return malformed("cgroup version");
+  }
+  return {};
+}
+
+// Every offset points into the string section, and the section ends with a NUL: so every text ends
+// within it.
+Result<void> PlanView::check_texts() const {
+  const std::uint32_t size = header_->strings.count;
+  if (size == 0 || strings()[size - 1] != '\0') return malformed("strings");
+  const auto inside = [&](std::uint32_t offset) { return offset < size; };
+  for (const auto& list : {argv(), envp(), candidates()}) {
+    for (const std::uint32_t offset : list) {
+      if (!inside(offset)) return malformed("text offset");
+    }
+  }
+  for (const FlatTree& tree : trees()) {
+    if (!inside(tree.path) || text(tree.path)[0] != '/') return malformed("tree path");
+  }
+  for (const FlatController& controller : controllers()) {
+    if (!inside(controller.name) || !inside(controller.parent)) return malformed("controller");
+  }
+  for (const auto& list : {base(), box()}) {
+    for (const FlatStep& step : list) {
+      if (!inside(step.text) || !inside(step.other)) return malformed("step text");
+    }
+  }
+  return {};
+}
+
+Result<void> PlanView::check_steps() const {
+  for (const auto& list : {base(), box()}) {
+    for (const FlatStep& step : list) {
+      if (step.op == 0 || step.op > kLastOp || step.zero != 0) return malformed("unknown step");
+      if (static_cast<Op>(step.op) == Op::AttachTree && step.a >= header_->trees.count) {
+        return malformed("tree index");
+      }
+    }
+  }
+  return {};
+}
+
+std::string PlanView::base_key() const {
+  std::string key;
+  for (const FlatStep& step : base()) {
+    key += fmt::format("{} {} {} {}\n{}\n", step.op, step.a, step.b, text(step.text),
+                       text(step.other));
+  }
+  return key;
+}
+
+Step unflatten(const PlanView& plan, const FlatStep& step) {
+  return {static_cast<Op>(step.op), step.a, step.b, plan.text(step.text), plan.text(step.other)};
+}
+
+}  // namespace glovebox::plan

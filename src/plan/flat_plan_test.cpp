@@ -1,0 +1,99 @@
+#include "plan/flat_plan.h"
+
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "plan/make_plan.h"
+
+namespace glovebox::plan {
+namespace {
+
+LaunchPlan example() {
+  host::HostFacts facts;
+  facts.tier = host::Tier::Root;
+  facts.landlock_abi = 7;
+  facts.memory_bytes = 1U << 30;
+  facts.open_files_hard = 4096;
+  facts.stack_hard = 8U << 20;
+  facts.system = {{"usr", ""}};
+  facts.cgroups.version = host::CgroupVersion::V1;
+  facts.cgroups.parents = {{"memory", "/cg"}};
+  SandboxSpec spec;
+  spec.command = {"echo", "", "two words"};
+  spec.workspace = Grant{{.path = "/w", .kind = host::PathKind::Directory, .device = 7, .inode = 8},
+                         Access::Write};
+  return *make_plan(spec, facts);
+}
+
+TEST(FlatPlan, RoundTripsEveryStep) {
+  const LaunchPlan plan = example();
+  const auto bytes = encode(plan);
+  const auto view = PlanView::decode(bytes);
+  ASSERT_TRUE(view);
+  ASSERT_EQ(view->box().size(), plan.box.size());
+  for (std::size_t i = 0; i < plan.box.size(); ++i) {
+    EXPECT_EQ(unflatten(*view, view->box()[i]), plan.box[i]);
+  }
+  ASSERT_EQ(view->argv().size(), 3u);
+  EXPECT_STREQ(view->text(view->argv()[2]), "two words");
+  EXPECT_EQ(view->trees()[0].inode, 8u);
+  EXPECT_EQ(view->filter().size(), plan.filter.size());
+}
+
+TEST(FlatPlan, RefusesEveryTruncation) {
+  const auto bytes = encode(example());
+  for (std::size_t size = 0; size < bytes.size(); size += 7) {
+    std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_FALSE(PlanView::decode(cut)) << size;
+  }
+}
+
+TEST(FlatPlan, RefusesUnknownStepsAndVersions) {
+  auto bytes = encode(example());
+  FlatHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const std::size_t op_at = header.box.offset + offsetof(FlatStep, op);
+  const std::uint32_t unknown = kLastOp + 1;
+  std::memcpy(bytes.data() + op_at, &unknown, sizeof(unknown));
+  EXPECT_FALSE(PlanView::decode(bytes));
+
+  bytes = encode(example());
+  header.version = kFlatVersion + 1;
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  EXPECT_FALSE(PlanView::decode(bytes));
+}
+
+// Any change of any byte is refused or leaves a view whose every text and index stays inside.
+TEST(FlatPlan, HostileBytesStayInside) {
+  const auto good = encode(example());
+  std::mt19937 random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    auto bytes = good;
+    for (int change = 0; change < 3; ++change) {
+      bytes[random() % std::min<std::size_t>(bytes.size(), 2048)] = static_cast<std::byte>(random());
+    }
+    const auto view = PlanView::decode(bytes);
+    if (!view) continue;
+    const char* end = reinterpret_cast<const char*>(bytes.data() + bytes.size());
+    for (const FlatStep& step : view->box()) {
+      ASSERT_LT(view->text(step.text) + std::strlen(view->text(step.text)), end);
+      ASSERT_LE(step.op, kLastOp);
+    }
+  }
+}
+
+TEST(FlatPlan, BaseKeyChangesWithTheBaseOnly) {
+  LaunchPlan plan = example();
+  const auto first = encode(plan);
+  plan.argv.emplace_back("more");
+  const auto second = encode(plan);
+  plan.base.front().a = 1;
+  const auto third = encode(plan);
+  EXPECT_EQ(PlanView::decode(first)->base_key(), PlanView::decode(second)->base_key());
+  EXPECT_NE(PlanView::decode(first)->base_key(), PlanView::decode(third)->base_key());
+}
+
+}  // namespace
+}  // namespace glovebox::plan

@@ -1,0 +1,137 @@
+// A LaunchPlan is everything that will be done to start one box, as plain data.
+//
+// Planning decides; the launcher and the code between clone and exec obey. A plan can be printed
+// (`glovebox explain`), compared in tests, and sent as bytes (flat_plan.h).
+//
+// Two lists of steps, in the order in which they run:
+//   base  by the launcher, in a mount namespace of its own: the read-only view of the system that
+//         boxes share. A running launcher builds it once and keeps it while plans ask for the same.
+//   box   by the box's first process, in its own namespaces: everything that is this box's alone.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <linux/filter.h>
+
+#include "host/facts.h"
+#include "plan/spec.h"
+
+namespace glovebox::plan {
+
+// docs/reference/launch-steps.md says for each why it stands where it stands.
+enum class Op : std::uint32_t {
+  // The base view.
+  MountRoot = 1,  // an empty tmpfs becomes the root under construction
+  AttachHost,     // text: host path, other: where; a: MOUNT_ATTR_* set recursively
+  SealRoot,       // the root under construction becomes read-only
+  PivotRoot,      // it becomes the root, and the host's tree is gone
+  // Both lists; a: Place, b: mode, text: path there.
+  MakeDirectory,
+  MakeFile,
+  MakeLink,  // other: target
+  // The box.
+  MapIdentity,        // a: uid inside, b: gid inside
+  EnterNetwork,       // a: 1 to bring loopback up
+  MountScratch,       // a: bytes, b: inodes: one private tmpfs for all that is writable
+  AttachScratch,      // text: directory of it, other: where
+  MountProc,          // a fresh proc for the pid namespace
+  MountTerminals,     // a devpts of the box's own
+  AttachTree,         // a: index into trees, b: MOUNT_ATTR_* set recursively, text: where
+  SetHostname,        // text
+  ChangeDirectory,    // text
+  SetLimit,           // a: RLIMIT_*, b: soft and hard value
+  CapLimit,           // a: RLIMIT_*, b: hard value; a soft value below it stays
+  OpenTerminal,       // a: rows, b: columns
+  DropCapabilities,   // every set, and securebits locked
+  NoNewPrivileges,
+  LandlockBegin,      // a: file rights handled, b: net rights | scopes << 32
+  LandlockAllow,      // a: rights, text: path below which they hold
+  LandlockEnforce,
+  InstallFilter,
+  CloseFiles,         // all but 0, 1, 2 and the status socket
+};
+inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CloseFiles);
+
+// Where MakeDirectory, MakeFile and MakeLink act.
+enum class Place : std::uint64_t { Root, Scratch };
+
+struct Step {
+  Op op;
+  std::uint64_t a = 0;
+  std::uint64_t b = 0;
+  std::string text{};
+  std::string other{};
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+// A tree that the launcher opens outside, for AttachTree. As root its owner is mapped to the box's
+// user, so that the owner's files are the box's own inside and stay the owner's outside.
+struct Tree {
+  host::PathFacts source;
+  Access access = Access::Read;
+  friend bool operator==(const Tree&, const Tree&) = default;
+};
+
+struct Controller {
+  std::string name;    // "memory"
+  std::string parent;  // the directory in which the box's cgroup is made
+  friend bool operator==(const Controller&, const Controller&) = default;
+};
+
+struct CgroupPlan {
+  host::CgroupVersion version = host::CgroupVersion::None;
+  std::vector<Controller> controllers;
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> pids;
+  std::optional<std::uint64_t> cpus_milli;
+  friend bool operator==(const CgroupPlan&, const CgroupPlan&) = default;
+};
+
+// What the supervisor watches while the box runs.
+struct Watch {
+  std::optional<std::chrono::nanoseconds> wall;
+  std::optional<std::chrono::nanoseconds> cpu_time;
+  std::optional<std::uint64_t> output_bytes;
+  friend bool operator==(const Watch&, const Watch&) = default;
+};
+
+// One line of the report: a protection, and what enforces it here.
+struct Guarantee {
+  std::string name;
+  std::string by;
+  friend bool operator==(const Guarantee&, const Guarantee&) = default;
+};
+
+struct LaunchPlan {
+  host::Tier tier = host::Tier::User;
+  uid_t uid = 0;  // inside
+  gid_t gid = 0;
+  std::vector<Step> base;
+  std::vector<Step> box;
+  std::vector<Tree> trees;
+  CgroupPlan cgroup;
+  Watch watch;
+  std::vector<sock_filter> filter;
+  std::vector<std::string> argv;
+  std::vector<std::string> envp;        // NAME=VALUE
+  std::vector<std::string> candidates;  // files to try to execute, in order
+  bool has_terminal = false;
+  std::vector<Guarantee> guarantees;
+  std::vector<std::string> waived;
+};
+
+std::string_view to_text(Op op);
+// "attach      /usr at /usr (ro,nosuid,nodev)".
+std::string to_text(const Step& step);
+// The whole plan, step by step, as `glovebox explain` prints it.
+std::string to_text(const LaunchPlan& plan);
+
+// "ro,nosuid,nodev" for MOUNT_ATTR_* bits.
+std::string mount_attributes_to_text(std::uint64_t attributes);
+
+}  // namespace glovebox::plan

@@ -1,0 +1,161 @@
+#include <array>
+
+#include <linux/mount.h>
+#include <sys/resource.h>
+
+#include "base/quantity.h"
+#include "plan/launch_plan.h"
+
+namespace glovebox::plan {
+namespace {
+
+struct Name {
+  std::uint64_t value;
+  std::string_view name;
+};
+
+constexpr std::array<Name, 4> kAttributes{{{MOUNT_ATTR_RDONLY, "ro"},
+                                           {MOUNT_ATTR_NOSUID, "nosuid"},
+                                           {MOUNT_ATTR_NODEV, "nodev"},
+                                           {MOUNT_ATTR_NOEXEC, "noexec"}}};
+
+constexpr std::array<Name, 5> kLimitNames{{{RLIMIT_CORE, "core"},
+                                           {RLIMIT_NOFILE, "open files"},
+                                           {RLIMIT_STACK, "stack"},
+                                           {RLIMIT_NPROC, "processes"},
+                                           {RLIMIT_CPU, "cpu seconds"}}};
+
+std::string_view limit_name(std::uint64_t resource) {
+  for (const Name& known : kLimitNames) {
+    if (known.value == resource) return known.name;
+  }
+  return "unknown";
+}
+
+std::string details(const Step& step) {
+  const bool scratch = step.a == static_cast<std::uint64_t>(Place::Scratch);
+  const std::string_view where = scratch ? "private:" : "/";
+  switch (step.op) {
+    case Op::AttachHost:
+      return fmt::format("{} at /{} ({})", step.text, step.other, mount_attributes_to_text(step.a));
+    case Op::MakeDirectory: return fmt::format("{}{} ({:04o})", where, step.text, step.b);
+    case Op::MakeFile: return fmt::format("{}{}", where, step.text);
+    case Op::MakeLink: return fmt::format("{}{} -> {}", where, step.text, step.other);
+    case Op::MapIdentity: return fmt::format("uid {} gid {} inside", step.a, step.b);
+    case Op::EnterNetwork: return step.a != 0 ? "empty, loopback up" : "empty, loopback down";
+    case Op::MountScratch:
+      return fmt::format("{}, {} inodes", bytes_to_text(step.a), step.b);
+    case Op::AttachScratch: return fmt::format("private:{} at /{}", step.text, step.other);
+    case Op::AttachTree:
+      return fmt::format("/{} ({})", step.text, mount_attributes_to_text(step.b));
+    case Op::SetHostname:
+    case Op::ChangeDirectory: return step.text;
+    case Op::SetLimit:
+    case Op::CapLimit: return fmt::format("{} {}", limit_name(step.a), step.b);
+    case Op::OpenTerminal: return fmt::format("{} rows, {} columns", step.a, step.b);
+    case Op::LandlockBegin:
+      return fmt::format("files {:#x} net {:#x} scopes {:#x}", step.a, step.b & 0xffffffffU,
+                         step.b >> 32U);
+    case Op::LandlockAllow: return fmt::format("{} {:#x}", step.text, step.a);
+    default: return "";
+  }
+}
+
+void append_steps(std::string& text, const std::vector<Step>& steps) {
+  std::size_t number = 0;
+  for (const Step& step : steps) {
+    text += fmt::format("  {:>3}  {}\n", ++number, to_text(step));
+  }
+}
+
+std::string cgroup_to_text(const CgroupPlan& cgroup) {
+  if (cgroup.controllers.empty()) return "  none\n";
+  std::string text;
+  for (const Controller& controller : cgroup.controllers) {
+    text += fmt::format("  {} below {}\n", controller.name, controller.parent);
+  }
+  if (cgroup.memory_bytes) {
+    text += fmt::format("  memory {}, swap 0\n", bytes_to_text(*cgroup.memory_bytes));
+  }
+  if (cgroup.pids) text += fmt::format("  pids {}\n", *cgroup.pids);
+  if (cgroup.cpus_milli) {
+    text += fmt::format("  cpus {:.3g}\n", static_cast<double>(*cgroup.cpus_milli) / 1000);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string mount_attributes_to_text(std::uint64_t attributes) {
+  std::vector<std::string_view> names;
+  for (const Name& known : kAttributes) {
+    if ((attributes & known.value) != 0) names.push_back(known.name);
+  }
+  if ((attributes & MOUNT_ATTR_RDONLY) == 0) names.insert(names.begin(), "rw");
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+std::string_view to_text(Op op) {
+  switch (op) {
+    case Op::MountRoot: return "mount-root";
+    case Op::AttachHost: return "attach-host";
+    case Op::SealRoot: return "seal-root";
+    case Op::PivotRoot: return "pivot-root";
+    case Op::MakeDirectory: return "make-directory";
+    case Op::MakeFile: return "make-file";
+    case Op::MakeLink: return "make-link";
+    case Op::MapIdentity: return "map-identity";
+    case Op::EnterNetwork: return "enter-network";
+    case Op::MountScratch: return "mount-scratch";
+    case Op::AttachScratch: return "attach-scratch";
+    case Op::MountProc: return "mount-proc";
+    case Op::MountTerminals: return "mount-terminals";
+    case Op::AttachTree: return "attach-tree";
+    case Op::SetHostname: return "set-hostname";
+    case Op::ChangeDirectory: return "change-directory";
+    case Op::SetLimit: return "set-limit";
+    case Op::CapLimit: return "cap-limit";
+    case Op::OpenTerminal: return "open-terminal";
+    case Op::DropCapabilities: return "drop-capabilities";
+    case Op::NoNewPrivileges: return "no-new-privileges";
+    case Op::LandlockBegin: return "landlock-begin";
+    case Op::LandlockAllow: return "landlock-allow";
+    case Op::LandlockEnforce: return "landlock-enforce";
+    case Op::InstallFilter: return "install-filter";
+    case Op::CloseFiles: return "close-files";
+  }
+  return "unknown";
+}
+
+std::string to_text(const Step& step) {
+  const std::string more = details(step);
+  if (more.empty()) return std::string(to_text(step.op));
+  return fmt::format("{:<18} {}", to_text(step.op), more);
+}
+
+std::string to_text(const LaunchPlan& plan) {
+  std::string text = fmt::format("tier {}, identity uid {} gid {} inside\n", host::to_text(plan.tier),
+                                 plan.uid, plan.gid);
+  text += "\nbase view (launcher, its own mount namespace):\n";
+  append_steps(text, plan.base);
+  text += "\nhanded in:\n";
+  for (const Tree& tree : plan.trees) {
+    text += fmt::format("  {} {}\n", tree.access == Access::Write ? "write" : "read ",
+                        tree.source.path);
+  }
+  if (plan.trees.empty()) text += "  nothing\n";
+  text += "\ncgroup:\n" + cgroup_to_text(plan.cgroup);
+  text += "\nbox (in new user, mount, pid, net, ipc, uts and cgroup namespaces):\n";
+  append_steps(text, plan.box);
+  text += "\ncommand:\n  " + fmt::format("{}\n", fmt::join(plan.argv, " "));
+  text += fmt::format("  tried as: {}\n", fmt::join(plan.candidates, " "));
+  text += fmt::format("  environment: {}\n", fmt::join(plan.envp, " "));
+  text += "\nenforced:\n";
+  for (const Guarantee& guarantee : plan.guarantees) {
+    text += fmt::format("  {:<20} {}\n", guarantee.name, guarantee.by);
+  }
+  if (!plan.waived.empty()) text += fmt::format("\nwaived: {}\n", fmt::join(plan.waived, ", "));
+  return text;
+}
+
+}  // namespace glovebox::plan

@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include <sys/resource.h>
+
+#include "base/quantity.h"
+#include "plan/make_plan.h"
+#include "plan/parts.h"
+
+namespace glovebox::plan {
+namespace {
+
+constexpr std::uint64_t kMinMemory = 1U << 20;  // less cannot even start a program
+constexpr std::uint64_t kMinDisk = 64U << 10;
+constexpr std::uint64_t kMinOpenFiles = 3;
+// The kernel treats a core limit of exactly one byte as "no dump, not even into a helper's pipe"
+// (core(5)); a limit of zero does not stop a helper.
+constexpr std::uint64_t kNoCore = 1;
+
+Result<void> check_ranges(const Limits& limits) {
+  if (limits.memory_bytes && *limits.memory_bytes < kMinMemory) {
+    return fail(Code::Invalid, "a memory limit of {} is below {}, too little to start a program",
+                bytes_to_text(*limits.memory_bytes), bytes_to_text(kMinMemory));
+  }
+  if (limits.pids && (*limits.pids < 1 || *limits.pids > (1U << 22))) {
+    return fail(Code::Invalid, "a limit of {} processes is not between 1 and {}", *limits.pids,
+                1U << 22);
+  }
+  if (limits.disk_bytes && *limits.disk_bytes < kMinDisk) {
+    return fail(Code::Invalid, "a disk limit of {} is below {}", bytes_to_text(*limits.disk_bytes),
+                bytes_to_text(kMinDisk));
+  }
+  if (limits.open_files && *limits.open_files < kMinOpenFiles) {
+    return fail(Code::Invalid, "a limit of {} open files leaves no room for 0, 1 and 2",
+                *limits.open_files);
+  }
+  if (limits.wall && limits.wall->count() <= 0) return fail(Code::Invalid, "--wall must be positive");
+  if (limits.cpu_time && limits.cpu_time->count() <= 0) {
+    return fail(Code::Invalid, "--cpu-time must be positive");
+  }
+  return {};
+}
+
+// Puts one controller into the plan if the host has it. Without it: nothing was asked, nothing is
+// missing; asked and waived, it is left out; asked and not waived, it is refused.
+Result<bool> use_controller(const SandboxSpec& spec, const host::HostFacts& facts,
+                            std::string_view controller, bool asked, const std::string& waiver,
+                            LaunchPlan& plan) {
+  const auto parent = facts.cgroups.parents.find(controller);
+  if (parent != facts.cgroups.parents.end()) {
+    plan.cgroup.version = facts.cgroups.version;
+    plan.cgroup.controllers.push_back({std::string(controller), parent->second});
+    return true;
+  }
+  if (!asked || spec.waived.contains(waiver)) return false;
+  return fail(Code::Unsupported,
+              "the limit '{}' cannot be enforced here: no {} cgroup controller: {} (or give it up "
+              "with --waive {})",
+              waiver.substr(waiver.find('.') + 1), controller, facts.cgroups.why_not, waiver);
+}
+
+std::string by_cgroup(const host::HostFacts& facts, std::string_view what) {
+  return fmt::format("cgroup {} {}", host::to_text(facts.cgroups.version), what);
+}
+
+Result<void> plan_memory(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
+  const auto& asked = spec.limits.memory_bytes;
+  TRY(const bool enforced,
+      use_controller(spec, facts, "memory", asked.has_value(), "limit.memory", plan));
+  if (!enforced) return {};
+  plan.cgroup.memory_bytes = asked.value_or(std::max(facts.memory_bytes / 2, kMinMemory));
+  plan.guarantees.push_back(
+      {"limit.memory", by_cgroup(facts, fmt::format("memory, {}, swap 0",
+                                                    bytes_to_text(*plan.cgroup.memory_bytes)))});
+  return {};
+}
+
+Result<void> plan_pids(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
+  const std::uint64_t pids = spec.limits.pids.value_or(kDefaultPids);
+  TRY(const bool enforced, use_controller(spec, facts, "pids", false, "limit.pids", plan));
+  if (enforced) {
+    // On version 2 the box's init is in the cgroup too.
+    const bool counts_init = facts.cgroups.version == host::CgroupVersion::V2;
+    plan.cgroup.pids = pids + (counts_init ? 1 : 0);
+    plan.guarantees.push_back({"limit.pids", by_cgroup(facts, fmt::format("pids, {}", pids))});
+    return {};
+  }
+  plan.box.push_back({Op::SetLimit, RLIMIT_NPROC, pids + 1});  // and init
+  plan.guarantees.push_back(
+      {"limit.pids", fmt::format("RLIMIT_NPROC in the box's own user namespace, {}", pids)});
+  return {};
+}
+
+Result<void> plan_cpu(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
+  if (spec.limits.cpus_milli) {
+    TRY(const bool enforced, use_controller(spec, facts, "cpu", true, "limit.cpus", plan));
+    if (enforced) {
+      plan.cgroup.cpus_milli = spec.limits.cpus_milli;
+      plan.guarantees.push_back(
+          {"limit.cpus",
+           by_cgroup(facts, fmt::format("cpu, {:.3g} cores",
+                                        static_cast<double>(*spec.limits.cpus_milli) / 1000))});
+    }
+  }
+  if (!spec.limits.cpu_time) return {};
+  TRY(const bool enforced, use_controller(spec, facts, "cpuacct", true, "limit.cpu-time", plan));
+  // RLIMIT_CPU counts each process alone: the backstop here, and all there is when waived.
+  const auto seconds =
+      static_cast<std::uint64_t>(spec.limits.cpu_time->count() / 1'000'000'000) + 1;
+  plan.box.push_back({Op::SetLimit, RLIMIT_CPU, seconds});
+  if (enforced) {
+    plan.watch.cpu_time = spec.limits.cpu_time;
+    plan.guarantees.push_back(
+        {"limit.cpu-time",
+         by_cgroup(facts, fmt::format("accounting, {}, all processes together",
+                                      duration_to_text(*spec.limits.cpu_time)))});
+  } else {
+    plan.guarantees.push_back(
+        {"limit.cpu-time", fmt::format("RLIMIT_CPU, {} s for each process alone", seconds)});
+  }
+  return {};
+}
+
+void plan_rlimits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
+  const std::uint64_t files = std::min(spec.limits.open_files.value_or(kDefaultOpenFiles),
+                                       facts.open_files_hard);
+  plan.box.push_back({Op::SetLimit, RLIMIT_CORE, kNoCore});
+  plan.box.push_back({Op::SetLimit, RLIMIT_NOFILE, files});
+  plan.box.push_back({Op::CapLimit, RLIMIT_STACK, std::min(kDefaultStackBytes, facts.stack_hard)});
+  plan.guarantees.push_back({"limit.core", "RLIMIT_CORE, no dump and no helper"});
+  plan.guarantees.push_back({"limit.open-files", fmt::format("RLIMIT_NOFILE, {}", files)});
+  plan.guarantees.push_back(
+      {"limit.disk", fmt::format("tmpfs size, {}",
+                                 bytes_to_text(spec.limits.disk_bytes.value_or(kDefaultDiskBytes)))});
+}
+
+}  // namespace
+
+Result<void> plan_limits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
+  TRY_VOID(check_ranges(spec.limits));
+  if (spec.limits.open_files && *spec.limits.open_files > facts.open_files_hard) {
+    return fail(Code::Unsupported, "{} open files are more than the caller's own hard limit of {}",
+                *spec.limits.open_files, facts.open_files_hard);
+  }
+  plan_rlimits(spec, facts, plan);
+  TRY_VOID(plan_memory(spec, facts, plan));
+  TRY_VOID(plan_pids(spec, facts, plan));
+  TRY_VOID(plan_cpu(spec, facts, plan));
+  plan.watch.wall = spec.limits.wall;
+  plan.watch.output_bytes = spec.limits.output_bytes;
+  if (spec.limits.wall) {
+    plan.guarantees.push_back(
+        {"limit.wall", fmt::format("supervisor's clock, {}", duration_to_text(*spec.limits.wall))});
+  }
+  if (spec.limits.output_bytes) {
+    plan.guarantees.push_back({"limit.output", fmt::format("supervisor's relay, {}",
+                                                           bytes_to_text(*spec.limits.output_bytes))});
+  }
+  return {};
+}
+
+}  // namespace glovebox::plan

@@ -1,0 +1,182 @@
+#include "plan/make_plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/quantity.h"
+#include "plan/filter.h"
+#include "plan/filter_rules.h"
+#include "plan/parts.h"
+
+namespace glovebox::plan {
+namespace {
+
+constexpr std::array<std::string_view, 5> kWaivable{"landlock", "limit.memory", "limit.pids",
+                                                    "limit.cpus", "limit.cpu-time"};
+constexpr std::size_t kMaxHostname = 64;
+constexpr uid_t kDefaultUidInside = 1000;
+
+Result<void> check_backend(Backend backend) {
+  switch (backend) {
+    case Backend::Process: return {};
+    case Backend::Cell:
+      return fail(Code::Unsupported,
+                  "backend 'cell' is not available: this build has no Python host to put cells in "
+                  "(use --backend process)");
+    case Backend::Microvm:
+      return fail(Code::Unsupported,
+                  "backend 'microvm' is not available: this build has no virtual machine monitor "
+                  "(use --backend process)");
+  }
+  return fail(Code::Invalid, "unknown backend");
+}
+
+Result<void> check_command(const std::vector<std::string>& command) {
+  if (command.empty()) return fail(Code::Invalid, "no command given");
+  if (command.front().empty()) return fail(Code::Invalid, "the command's name is empty");
+  if (command.size() > kMaxArguments) {
+    return fail(Code::Invalid, "{} arguments are more than {}", command.size(), kMaxArguments);
+  }
+  std::size_t bytes = 0;
+  for (const std::string& argument : command) {
+    if (argument.find('\0') != std::string::npos) {
+      return fail(Code::Invalid, "an argument holds a NUL byte");
+    }
+    bytes += argument.size() + 1;
+  }
+  if (bytes > kMaxArgumentBytes) {
+    return fail(Code::Invalid, "{} bytes of arguments are more than {}", bytes, kMaxArgumentBytes);
+  }
+  return {};
+}
+
+Result<void> check_words(const SandboxSpec& spec) {
+  for (const std::string& name : spec.waived) {
+    if (std::find(kWaivable.begin(), kWaivable.end(), name) == kWaivable.end()) {
+      return fail(Code::Invalid, "'{}' cannot be waived; what can be: {}", name,
+                  fmt::join(kWaivable, ", "));
+    }
+  }
+  const std::string& host = spec.hostname;
+  const bool plain = host.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") ==
+                     std::string::npos;
+  if (host.empty() || host.size() > kMaxHostname || !plain) {
+    return fail(Code::Invalid, "'{}' is not a host name (letters, digits, '-', '.'; at most {})",
+                host, kMaxHostname);
+  }
+  for (const EnvEntry& entry : spec.env) {
+    if (entry.name.empty() || entry.name.find_first_of(std::string_view("=\0", 2)) !=
+                                  std::string::npos) {
+      return fail(Code::Invalid, "'{}' is not the name of an environment variable", entry.name);
+    }
+    if (entry.value.find('\0') != std::string::npos) {
+      return fail(Code::Invalid, "the value of {} holds a NUL byte", entry.name);
+    }
+  }
+  return {};
+}
+
+// The environment is built from nothing: five names with known values, then what was granted.
+std::vector<EnvEntry> environment(const SandboxSpec& spec) {
+  std::vector<EnvEntry> env{{"PATH", std::string(kPathInside)},
+                            {"HOME", std::string(kHomeInside)},
+                            {"LANG", spec.lang},
+                            {"TERM", spec.term},
+                            {"TMPDIR", "/tmp"}};
+  for (const EnvEntry& granted : spec.env) {
+    const auto same = std::find_if(env.begin(), env.end(), [&](const EnvEntry& entry) {
+      return entry.name == granted.name;
+    });
+    if (same == env.end()) {
+      env.push_back(granted);
+    } else {
+      same->value = granted.value;
+    }
+  }
+  return env;
+}
+
+// The files that stand for the command's name, in the order in which a shell would try them.
+std::vector<std::string> candidates_for(const std::string& name, std::string_view path) {
+  if (name.find('/') != std::string::npos) return {name};
+  std::vector<std::string> files;
+  while (true) {
+    const std::size_t end = path.find(':');
+    const std::string_view directory = path.substr(0, end);
+    if (!directory.empty()) files.push_back(fmt::format("{}/{}", directory, name));
+    if (end == std::string_view::npos) return files;
+    path.remove_prefix(end + 1);
+  }
+}
+
+void plan_identity(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
+  const bool root = facts.tier == host::Tier::Root;
+  plan.tier = facts.tier;
+  plan.uid = spec.uid.value_or(root ? kDefaultUidInside : facts.uid);
+  plan.gid = spec.gid.value_or(root ? kDefaultUidInside : facts.gid);
+  plan.guarantees.push_back(
+      {"identity", root ? "user namespace, an unprivileged uid of the box's own, idmapped mounts"
+                        : "user namespace, the caller's uid and nothing else mapped"});
+  plan.guarantees.push_back({"capabilities", "all five sets empty, securebits locked"});
+  plan.guarantees.push_back({"no-new-privileges", "prctl, nosuid mounts"});
+}
+
+void plan_process(const SandboxSpec& spec, LaunchPlan& plan) {
+  plan.argv = spec.command;
+  std::string_view path;
+  const std::vector<EnvEntry> env = environment(spec);
+  for (const EnvEntry& entry : env) {
+    if (entry.name == "PATH") path = entry.value;
+    plan.envp.push_back(fmt::format("{}={}", entry.name, entry.value));
+  }
+  plan.candidates = candidates_for(spec.command.front(), path);
+  plan.has_terminal = spec.terminal.has_value();
+}
+
+}  // namespace
+
+std::span<const std::string_view> waivable() { return kWaivable; }
+
+Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& facts) {
+  TRY_VOID(check_backend(spec.backend));
+  TRY_VOID(check_command(spec.command));
+  TRY_VOID(check_words(spec));
+
+  LaunchPlan plan;
+  plan_identity(spec, facts, plan);
+  plan_process(spec, plan);
+  TRY(const View view, plan_view(spec, facts));
+  plan.base = view.base;
+  plan.trees = view.trees;
+
+  plan.box.push_back({Op::MapIdentity, plan.uid, plan.gid});
+  plan.box.push_back({Op::EnterNetwork, spec.loopback == Loopback::Up ? 1U : 0U});
+  plan.guarantees.push_back({"network", spec.loopback == Loopback::Up
+                                            ? "empty network namespace, loopback of its own"
+                                            : "empty network namespace, loopback down"});
+  plan.guarantees.push_back({"processes", "pid namespace, ended with its init"});
+  plan.guarantees.push_back({"ipc", "ipc namespace, private /dev/shm"});
+  plan.box.insert(plan.box.end(), view.box.begin(), view.box.end());
+  plan.guarantees.push_back({"filesystem", "mount namespace, pivoted root, read-only system"});
+  plan.box.push_back({Op::SetHostname, 0, 0, spec.hostname});
+  plan.box.push_back({Op::ChangeDirectory, 0, 0, view.cwd});
+  TRY_VOID(plan_limits(spec, facts, plan));
+  if (spec.terminal) {
+    plan.box.push_back({Op::OpenTerminal, spec.terminal->rows, spec.terminal->columns});
+  }
+  plan.box.push_back({Op::DropCapabilities});
+  plan.box.push_back({Op::NoNewPrivileges});
+  TRY_VOID(plan_landlock(spec, facts, view, plan));
+  plan.box.push_back({Op::CloseFiles});
+  plan.filter = compile_filter(default_filter_rules());
+  plan.box.push_back({Op::InstallFilter});
+  plan.guarantees.push_back(
+      {"syscalls", fmt::format("seccomp allow-list, {} instructions", plan.filter.size())});
+  plan.guarantees.push_back({"keyrings", "session keyring of the launcher's own, calls refused"});
+  plan.guarantees.push_back({"files-passed", "descriptors 0, 1, 2 and no other"});
+  plan.waived.assign(spec.waived.begin(), spec.waived.end());
+  return plan;
+}
+
+}  // namespace glovebox::plan

@@ -1,0 +1,195 @@
+#include "plan/make_plan.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace glovebox::plan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A host like most: merged /usr, cgroup v1 for root, none for a user.
+host::HostFacts root_host() {
+  host::HostFacts facts;
+  facts.tier = host::Tier::Root;
+  facts.uid = 0;
+  facts.gid = 0;
+  facts.landlock_abi = 7;
+  facts.memory_bytes = 8ULL << 30;
+  facts.open_files_hard = 1U << 20;
+  facts.stack_hard = 1ULL << 40;
+  facts.system = {{"usr", ""}, {"etc", ""}, {"bin", "usr/bin"}};
+  facts.cgroups.version = host::CgroupVersion::V1;
+  facts.cgroups.parents = {{"memory", "/cg/memory"}, {"pids", "/cg/pids"}};
+  return facts;
+}
+
+host::HostFacts user_host() {
+  host::HostFacts facts = root_host();
+  facts.tier = host::Tier::User;
+  facts.uid = 1234;
+  facts.gid = 1235;
+  facts.cgroups = {};
+  facts.cgroups.why_not = "nothing is delegated";
+  return facts;
+}
+
+host::PathFacts directory(const std::string& path) {
+  return {.path = path, .kind = host::PathKind::Directory, .device = 1, .inode = 2};
+}
+
+SandboxSpec command(std::vector<std::string> words = {"true"}) {
+  SandboxSpec spec;
+  spec.command = std::move(words);
+  return spec;
+}
+
+std::vector<std::string> texts(const std::vector<Step>& steps) {
+  std::vector<std::string> lines;
+  for (const Step& step : steps) lines.push_back(to_text(step));
+  return lines;
+}
+
+std::size_t index_of(const std::vector<Step>& steps, Op op) {
+  const auto found = std::find_if(steps.begin(), steps.end(),
+                                  [&](const Step& step) { return step.op == op; });
+  return static_cast<std::size_t>(found - steps.begin());
+}
+
+TEST(MakePlan, SystemIsAttachedSealed) {
+  const auto plan = make_plan(command(), root_host());
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(texts(plan->base), Contains("attach-host        /usr at /usr (ro,nosuid,nodev)"));
+  EXPECT_THAT(texts(plan->base), Contains("attach-host        /etc at /etc (ro,nosuid,nodev)"));
+  EXPECT_THAT(texts(plan->base), Contains("make-link          /bin -> usr/bin"));
+  EXPECT_EQ(plan->base.back().op, Op::PivotRoot);
+}
+
+TEST(MakePlan, NothingOfTheHostIsThereUnlessNamed) {
+  const auto plan = make_plan(command(), root_host());
+  for (const Step& step : plan->base) {
+    if (step.op != Op::AttachHost) continue;
+    EXPECT_THAT((std::vector<std::string>{"/usr", "/etc", "/proc", "/dev/null", "/dev/zero",
+                                          "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}),
+                Contains(step.text));
+  }
+}
+
+TEST(MakePlan, WallsComeAfterMountsAndFilterIsLast) {
+  const auto plan = make_plan(command(), root_host());
+  const std::size_t caps = index_of(plan->box, Op::DropCapabilities);
+  EXPECT_LT(index_of(plan->box, Op::MountProc), caps);
+  EXPECT_LT(caps, index_of(plan->box, Op::NoNewPrivileges));
+  EXPECT_LT(index_of(plan->box, Op::NoNewPrivileges), index_of(plan->box, Op::LandlockEnforce));
+  EXPECT_EQ(plan->box.back().op, Op::InstallFilter);
+}
+
+TEST(MakePlan, WorkspaceIsAttachedAtItsOwnPath) {
+  SandboxSpec spec = command();
+  spec.workspace = Grant{directory("/home/alice/project"), Access::Write};
+  const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan);
+  const auto lines = texts(plan->box);
+  EXPECT_THAT(lines, Contains("make-directory     private:home/alice (0755)"));
+  EXPECT_THAT(lines, Contains("make-directory     private:home/alice/project (0755)"));
+  EXPECT_THAT(lines, Contains("attach-tree        /home/alice/project (rw,nosuid,nodev)"));
+  EXPECT_THAT(lines, Contains("change-directory   /home/alice/project"));
+}
+
+TEST(MakePlan, ReadOnlyGrantsAreSealedAndGetNoWriteRule) {
+  SandboxSpec spec = command();
+  spec.grants = {{directory("/data/in"), Access::Read}};
+  const auto plan = make_plan(spec, root_host());
+  const auto lines = texts(plan->box);
+  EXPECT_THAT(lines, Contains("attach-tree        /data/in (ro,nosuid,nodev)"));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("landlock-allow     /data/in"))));
+  EXPECT_THAT(texts(plan->base), Contains("make-directory     /data (0755)"));
+}
+
+TEST(MakePlan, NestedGrantsNeedNoMountPointAndComeAfterTheirParent) {
+  SandboxSpec spec = command();
+  spec.grants = {{directory("/a/b/c"), Access::Read}, {directory("/a/b"), Access::Write}};
+  const auto plan = make_plan(spec, root_host());
+  ASSERT_EQ(plan->trees.size(), 2u);
+  EXPECT_EQ(plan->trees[0].source.path, "/a/b");
+  EXPECT_EQ(plan->trees[1].source.path, "/a/b/c");
+  EXPECT_THAT(texts(plan->box), Not(Contains("make-directory     private:a/b/c (0755)")));
+}
+
+TEST(MakePlan, RefusesTreesThatAreTheBoxsOwn) {
+  for (const char* path : {"/", "/proc", "/proc/sys", "/dev", "/sys/fs"}) {
+    SandboxSpec spec = command();
+    spec.grants = {{directory(path), Access::Read}};
+    EXPECT_EQ(make_plan(spec, root_host()).error().code, Code::Denied) << path;
+  }
+}
+
+TEST(MakePlan, AskedLimitsThatCannotBeEnforcedAreRefusedByName) {
+  SandboxSpec spec = command();
+  spec.limits.memory_bytes = 64U << 20;
+  EXPECT_TRUE(make_plan(spec, root_host()));
+  const auto refused = make_plan(spec, user_host());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::Unsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("--waive limit.memory"));
+  spec.waived = {"limit.memory"};
+  EXPECT_TRUE(make_plan(spec, user_host()));
+}
+
+TEST(MakePlan, WithoutCgroupsProcessesAreCountedByTheUserNamespace) {
+  SandboxSpec spec = command();
+  spec.limits.pids = 10;
+  const auto plan = make_plan(spec, user_host());
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(texts(plan->box), Contains("set-limit          processes 11"));
+  EXPECT_TRUE(plan->cgroup.controllers.empty());
+}
+
+TEST(MakePlan, MissingLandlockIsARefusal) {
+  host::HostFacts facts = root_host();
+  facts.landlock_abi = 0;
+  EXPECT_EQ(make_plan(command(), facts).error().code, Code::Unsupported);
+  SandboxSpec waived = command();
+  waived.waived = {"landlock"};
+  EXPECT_TRUE(make_plan(waived, facts));
+}
+
+TEST(MakePlan, RefusesWordsItDoesNotKnow) {
+  SandboxSpec spec = command();
+  spec.waived = {"seccomp"};
+  EXPECT_EQ(make_plan(spec, root_host()).error().code, Code::Invalid);
+  EXPECT_EQ(make_plan(command({}), root_host()).error().code, Code::Invalid);
+  EXPECT_EQ(make_plan(command({""}), root_host()).error().code, Code::Invalid);
+  spec = command();
+  spec.hostname = "a b";
+  EXPECT_EQ(make_plan(spec, root_host()).error().code, Code::Invalid);
+  spec = command();
+  spec.cwd = "relative";
+  EXPECT_EQ(make_plan(spec, root_host()).error().code, Code::Invalid);
+  spec = command();
+  spec.backend = Backend::Microvm;
+  EXPECT_EQ(make_plan(spec, root_host()).error().code, Code::Unsupported);
+}
+
+TEST(MakePlan, EnvironmentIsFiveNamesAndWhatWasGranted) {
+  SandboxSpec spec = command({"tool"});
+  spec.env = {{"TOKEN", "x"}, {"PATH", "/opt/bin:/usr/bin"}};
+  const auto plan = make_plan(spec, user_host());
+  EXPECT_EQ(plan->envp, (std::vector<std::string>{"PATH=/opt/bin:/usr/bin", "HOME=/home/box",
+                                                  "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp",
+                                                  "TOKEN=x"}));
+  EXPECT_EQ(plan->candidates, (std::vector<std::string>{"/opt/bin/tool", "/usr/bin/tool"}));
+}
+
+TEST(MakePlan, IdentityInsideIsTheUsersOrOneThousand) {
+  EXPECT_EQ(make_plan(command(), root_host())->uid, 1000u);
+  EXPECT_EQ(make_plan(command(), user_host())->uid, 1234u);
+  EXPECT_EQ(make_plan(command(), user_host())->gid, 1235u);
+}
+
+}  // namespace
+}  // namespace glovebox::plan

@@ -1,0 +1,34 @@
+// The parts of planning, each pure, joined by make_plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/facts.h"
+#include "plan/launch_plan.h"
+#include "plan/spec.h"
+
+namespace glovebox::plan {
+
+// What the box will see as its file tree, and how it comes about.
+struct View {
+  std::vector<Step> base;
+  std::vector<Step> box;
+  std::vector<Tree> trees;
+  std::vector<std::string> scratch_tops;  // "tmp": top-level directories that are private
+  std::string cwd;
+};
+
+Result<View> plan_view(const SandboxSpec& spec, const host::HostFacts& facts);
+
+// Adds the cgroup, the rlimits and what the supervisor watches. A limit that was asked for and cannot
+// be enforced here is a refusal, unless waived by name.
+Result<void> plan_limits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan);
+
+// Adds Landlock, a second wall behind the mounts: what the mounts show may be read, only private
+// directories and write grants may be written.
+Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts, const View& view,
+                           LaunchPlan& plan);
+
+}  // namespace glovebox::plan
