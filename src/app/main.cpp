@@ -35,6 +35,7 @@ void split_command(int& argc, char** argv, std::vector<std::string>& command) {
 }
 
 int run_cli(int argc, char** argv) {
+  const int all = argc;
   std::vector<std::string> command;
   split_command(argc, argv, command);
 
@@ -63,6 +64,8 @@ int run_cli(int argc, char** argv) {
                         fmt::format("{} (see 'glovebox run --help')", problem.what())});
   }
   words.run.command = command;
+  words.run.argc = all;
+  words.run.argv = argv;
   words.explain.command = std::move(command);
   if (run->parsed()) return run_command(words.run);
   return explain_command(words.explain);

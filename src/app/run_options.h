@@ -36,6 +36,8 @@ struct RunOptions {
   bool no_loopback = false;
   bool outlive_parent = false;
   std::vector<std::string> command;
+  int argc = 0;  // as main got them
+  char** argv = nullptr;
 };
 
 void add_run_options(CLI::App& app, RunOptions& options);

@@ -65,6 +65,14 @@ std::optional<std::uint64_t> number(const std::optional<std::string>& text) {
   return value;
 }
 
+// The text of an events file through a descriptor that stays open: reading it is also what makes poll
+// wait for the next change (kernfs hands every new descriptor one change to begin with).
+std::string read_events(const UniqueFd& fd) {
+  char text[512];
+  const ssize_t size = ::pread(fd.get(), text, sizeof(text), 0);
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
 }  // namespace
 
 Result<Cgroup> Cgroup::create(const plan::PlanView& plan, std::uint64_t serial) {
@@ -155,11 +163,13 @@ int Cgroup::clone_into_fd() const {
 Result<void> Cgroup::watch() {
   if (const Part* pids = find("pids")) {
     TRY(pids_event_, open_file_at(pids->directory, "pids.events", O_RDONLY));
+    (void)read_events(pids_event_);
   }
   const Part* memory = find("memory");
   if (memory == nullptr) return {};
   if (unified_) {
     TRY(memory_event_, open_file_at(memory->directory, "memory.events", O_RDONLY));
+    (void)read_events(memory_event_);
     return {};
   }
   memory_event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -178,13 +188,15 @@ std::optional<std::uint64_t> Cgroup::cpu_ns() const {
 
 CgroupCounts Cgroup::counts(Usage usage) const {
   CgroupCounts counts;
-  const char* memory_file = unified_ ? "memory.events" : "memory.oom_control";
-  if (const auto text = read("memory", memory_file)) {
-    counts.out_of_memory = keyed_value(*text, "oom_kill") > 0;
+  if (memory_event_ && unified_) {
+    counts.out_of_memory = keyed_value(read_events(memory_event_), "oom_kill") > 0;
+  } else if (memory_event_) {
+    // Version 1 tells at the moment when nothing more can be reclaimed, before anything is killed.
+    std::uint64_t times = 0;
+    counts.out_of_memory = ::read(memory_event_.get(), &times, sizeof(times)) == sizeof(times) ||
+                           keyed_value(read_events(memory_control_), "oom_kill") > 0;
   }
-  if (const auto text = read("pids", "pids.events")) {
-    counts.pids_refused = keyed_value(*text, "max") > 0;
-  }
+  if (pids_event_) counts.pids_refused = keyed_value(read_events(pids_event_), "max") > 0;
   if (usage == Usage::Skip) return counts;
   const char* peak_file = unified_ ? "memory.peak" : "memory.max_usage_in_bytes";
   counts.peak_memory_bytes = number(read("memory", peak_file));

@@ -2,7 +2,8 @@
 
 #include <cerrno>
 #include <csignal>
-#include <ctime>
+#include <cstdlib>
+#include <cstring>
 
 #include <fcntl.h>
 #include <grp.h>
@@ -134,6 +135,13 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   return launcher;
 }
 
+void Launcher::hide_arguments(int argc, char** argv) {
+  if (argc <= 0) return;
+  // The kernel lays them out one after the other.
+  char* end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
+  title_ = {argv[0], static_cast<std::size_t>(end - argv[0])};
+}
+
 Result<void> Launcher::enter_user_namespace(const host::HostFacts& facts) {
   own_uid_ = facts.uid;
   own_gid_ = facts.gid;
@@ -252,6 +260,7 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   context.cgroup_fds = box.cgroup.join_fds();
   context.outside_uid = root ? box.uid.uid() : own_uid_;
   context.outside_gid = root ? box.uid.uid() : own_gid_;
+  context.title = title_;
   context.status_fd = files.status;
   for (std::size_t i = 0; i < 3; ++i) context.stdio[i] = files.stdio.at(i);
   context.argv = argv.data();

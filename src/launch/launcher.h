@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,10 @@ class Launcher {
   // Enters the launcher's namespaces. From here on this process sees its own mount namespace.
   static Result<Launcher> enter(const host::HostFacts& facts, Life life);
 
+  // Tells where this process's own arguments lie in memory, so that no box can read them as its
+  // init's (/proc/1/cmdline). `argv` as main got it, before anything was changed in it.
+  void hide_arguments(int argc, char** argv);
+
   // Starts a box. On failure nothing is left: no process, cgroup, mount or lease.
   Result<Box> start(const plan::PlanView& plan, const StartFiles& files);
 
@@ -85,6 +90,7 @@ class Launcher {
   std::optional<UidLeases> leases_;
   std::uint64_t serial_ = 0;
   std::string base_key_;
+  std::span<char> title_;
   UniqueFd host_view_;  // mount namespaces, when serving
   UniqueFd base_view_;
   NetworkPool networks_;

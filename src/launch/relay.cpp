@@ -17,10 +17,7 @@ void Relay::read_some(std::uint64_t allowed) {
   if (closed_ || pending_ != 0) return;
   const std::size_t want = static_cast<std::size_t>(std::min<std::uint64_t>(kBuffer, allowed));
   const ssize_t n = ::read(from_.fd, buffer_->data(), std::max<std::size_t>(want, 1));
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-    drained_ = false;
-    return;
-  }
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   // A terminal whose last user is gone reads as EIO.
   if (n <= 0) {
     close();

@@ -1,6 +1,7 @@
 // Carries bytes from one descriptor to another, a bounded buffer at a time.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -41,12 +42,18 @@ class Relay {
   bool open() const { return !closed_; }
 
   // What to wait for: reading while the buffer is empty, writing while it is not. -1: nothing.
-  int wait_read_fd() const { return closed_ || pending_ != 0 || drained_ ? -1 : from_.fd; }
+  int wait_read_fd() const { return closed_ || pending_ != 0 ? -1 : from_.fd; }
   int wait_write_fd() const { return closed_ || pending_ == 0 ? -1 : to_.fd; }
 
   // Reads at most `allowed` bytes if something is there. At the end of input the relay closes.
   void read_some(std::uint64_t allowed);
   void write_some();
+  // Drops the last `count` bytes that were read and not yet written.
+  void take_back(std::uint64_t count) {
+    const auto drop = static_cast<std::size_t>(std::min<std::uint64_t>(count, pending_));
+    pending_ -= drop;
+    bytes_ -= drop;
+  }
   // Passes on what is already there, and waits for the reader as long as it takes; for the end.
   void drain(std::uint64_t allowed);
 
@@ -61,7 +68,6 @@ class Relay {
   End to_;
   Direction direction_;
   bool closed_ = false;
-  bool drained_ = false;
   std::uint64_t bytes_ = 0;
   std::size_t start_ = 0;
   std::size_t pending_ = 0;

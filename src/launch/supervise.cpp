@@ -261,6 +261,7 @@ void Supervisor::on_relay(const pollfd& ready, int index) {
   const bool out = relay.direction() == Relay::Direction::OutOfBox;
   relay.read_some(out ? output_left() : UINT64_MAX);
   if (out && plan_.watch.output_bytes && output_bytes() > *plan_.watch.output_bytes) {
+    relay.take_back(output_bytes() - *plan_.watch.output_bytes);
     end_by(LimitKind::Output);
     return;
   }
@@ -321,8 +322,12 @@ void Supervisor::read_usage() {
       detail_ == Detail::Full ? Cgroup::Usage::Read : Cgroup::Usage::Skip);
   report_.usage.peak_memory_bytes = counts.peak_memory_bytes;
   report_.usage.cpu_ns = counts.cpu_ns;
-  const bool by_kill = report_.reason == EndReason::Signaled && report_.signal == SIGKILL;
-  if (by_kill && counts.out_of_memory) end_by(LimitKind::Memory);
+  // A limit that was hit decides how the run is reported, also when the command got to its own end
+  // before the news of it got here.
+  const bool by_itself =
+      report_.reason == EndReason::Exited || report_.reason == EndReason::Signaled;
+  if (by_itself && counts.out_of_memory) end_by(LimitKind::Memory);
+  if (by_itself && counts.pids_refused) end_by(LimitKind::Pids);
 }
 
 void Supervisor::finish() {

@@ -25,6 +25,7 @@ struct ChildContext {
   char* const* argv = nullptr;
   char* const* envp = nullptr;
   std::span<const char* const> candidates;
+  std::span<char> title;             // where the launcher's own arguments lie
 
   // Registers that steps leave for later steps.
   int root_fd = -1;

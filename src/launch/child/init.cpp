@@ -28,10 +28,16 @@ constexpr std::uint16_t kMachine = EM_AARCH64;
 #endif
 
 // What the command's process leaves behind for init when it could not become the command. It lives
-// on init's stack: the process made by vfork shares it until it executes or ends.
+// on init's stack: the process made by vfork shares it until it executes or ends. Volatile, because
+// to the compiler the path that writes it never returns to the one that reads it.
 struct ExecFailure {
-  ExecProblem problem = ExecProblem::None;
-  int os_errno = 0;
+  volatile ExecProblem problem = ExecProblem::None;
+  volatile int os_errno = 0;
+
+  void set(ExecProblem why, int number) noexcept {
+    problem = why;
+    os_errno = number;
+  }
 };
 
 std::uint64_t now_ns() noexcept {
@@ -87,28 +93,30 @@ ExecProblem diagnose(const char* file, int os_errno) noexcept {
   ::setsid();  // cannot fail: a fresh process is no group leader
   if (context.terminal_fd >= 0 && ::ioctl(0, TIOCSCTTY, 0) != 0 && ::ioctl(1, TIOCSCTTY, 0) != 0 &&
       ::ioctl(2, TIOCSCTTY, 0) != 0) {
-    *failure = {ExecProblem::Other, errno};
+    failure->set(ExecProblem::Other, errno);
     ::_exit(kRefused);
   }
   for (std::size_t i = 0; i < context.cgroup_fds.size(); ++i) {
     if (::write(kFirstCgroupFd + static_cast<int>(i), "0", 1) != 1) {
-      *failure = {ExecProblem::Other, errno};
+      failure->set(ExecProblem::Other, errno);
       ::_exit(kRefused);
     }
   }
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ExecFailure last{ExecProblem::NotFound, ENOENT};
+  ExecProblem last = ExecProblem::NotFound;
+  int last_errno = ENOENT;
   for (const char* file : context.candidates) {
     ::execve(file, context.argv, context.envp);
     const int os_errno = errno;
     const ExecProblem problem = diagnose(file, os_errno);
     if (problem == ExecProblem::NotFound) continue;
-    last = {problem, os_errno};
+    last = problem;
+    last_errno = os_errno;
     if (problem != ExecProblem::NotAllowed) break;  // as a shell, look on past what is not allowed
   }
-  *failure = last;  // only now: init reads it after a successful execve too
+  failure->set(last, last_errno);  // only now: init looks after a successful execve too
   ::_exit(kRefused);
 }
 
@@ -165,6 +173,16 @@ bool reap(pid_t command, int* status) noexcept {
   }
 }
 
+// init is a copy of the launcher, and /proc/1/cmdline is read by everybody in the box: it must not
+// show the launcher's arguments.
+void hide_command_line(const ChildContext& context) noexcept {
+  constexpr char kName[] = "glovebox-init";
+  for (char& c : context.title) c = '\0';
+  const std::size_t size = context.title.size() < sizeof(kName) ? 0 : sizeof(kName);
+  for (std::size_t i = 0; i < size; ++i) context.title[i] = kName[i];
+  (void)::prctl(PR_SET_NAME, kName, 0, 0, 0);  // a name is no protection
+}
+
 [[noreturn]] void give_up(int fd, Message& message) noexcept {
   send_message(fd, message, /*attached=*/-1);
   ::_exit(kRefused);
@@ -212,6 +230,7 @@ bool close_files(ChildContext& context) noexcept {
 
 void run_box(ChildContext& context) noexcept {
   Message message{};
+  hide_command_line(context);
   ::umask(0);
   // The launcher's death is the box's. Identity changes clear this, so it is set again below.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
