@@ -6,9 +6,9 @@
 #
 # Takes the objects of the CMake target glovebox_child, drops inline functions of headers that nothing
 # there calls (a header-only library leaves its own behind), and compares the symbols that remain
-# undefined with src/launch/child/allowed_symbols.txt. Fails on a symbol that is not listed, on a
-# listed one that nothing needs, and on objects that would run code before main or use thread-local
-# storage.
+# undefined with src/launch/child/allowed_symbols.txt. Fails on a symbol that is not listed, and on
+# objects that would run code before main or use thread-local storage. A listed symbol that nothing
+# needs is only mentioned: compilers differ in the memory functions they call on their own.
 set -euo pipefail
 export LC_ALL=C
 
@@ -73,7 +73,7 @@ main() {
   extra=$(comm -23 "$work/needed" "$work/allowed" | c++filt)
   unused=$(comm -13 "$work/needed" "$work/allowed")
   [[ -z $extra ]] || fail "not in $(basename "$allowed"): ${extra//$'\n'/; }"
-  [[ -z $unused ]] || fail "listed in $(basename "$allowed") but not needed: ${unused//$'\n'/, }"
+  [[ -z $unused ]] || printf 'child symbols: listed but not needed: %s\n' "${unused//$'\n'/, }"
   printf 'child symbols: %d, all listed\n' "$(wc -l < "$work/needed")"
 }
 

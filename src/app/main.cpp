@@ -22,6 +22,7 @@ constexpr const char* kRunExamples =
 struct Words {
   RunOptions run;
   RunOptions explain;
+  DoctorOptions doctor;
 };
 
 // Everything after the first "--" is the command, word for word; only what is before it is options.
@@ -52,6 +53,9 @@ int run_cli(int argc, char** argv) {
   CLI::App* explain =
       app.add_subcommand("explain", "Print what `run` would do, step by step, and do nothing");
   add_run_options(*explain, words.explain);
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Try what this host can enforce, and say how to fix what it cannot");
+  doctor->add_flag("--json", words.doctor.json, "Print one JSON object");
 
   try {
     app.parse(argc, argv);
@@ -68,6 +72,7 @@ int run_cli(int argc, char** argv) {
   words.run.argv = argv;
   words.explain.command = std::move(command);
   if (run->parsed()) return run_command(words.run);
+  if (doctor->parsed()) return doctor_command(words.doctor);
   return explain_command(words.explain);
 }
 

@@ -307,13 +307,13 @@ Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files)
   if (leases_) {
     TRY(box.uid, leases_->take());
   }
-  std::vector<UniqueFd> trees;
-  if (!plan.trees().empty() || !plan.controllers().empty()) TRY_VOID(go_outside());
   if (!plan.controllers().empty()) {
-    TRY(box.cgroup, Cgroup::create(plan, ++serial_));
+    TRY(box.cgroup, make_cgroup(plan));
     watch.lap("make-cgroup");
   }
+  std::vector<UniqueFd> trees;
   if (!plan.trees().empty()) {
+    TRY_VOID(go_outside());
     TRY(trees, open_trees(plan, box.uid.uid()));
     watch.lap("open-trees");
   }
@@ -324,7 +324,25 @@ Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files)
   return box;
 }
 
+Result<Cgroup> Launcher::make_cgroup(const plan::PlanView& plan) {
+  if (life_ == Life::Serving) {
+    if (auto ready = cgroups_.take(plan)) return *std::move(ready);
+  }
+  TRY_VOID(go_outside());
+  return Cgroup::create(plan, ++serial_);
+}
+
 bool Launcher::stock_up() {
+  if (const plan::PlanView* plan = cgroups_.wanted()) {
+    // What cannot be made ahead is made, or refused with its reason, when it is asked for.
+    if (!go_outside()) return false;
+    auto made = Cgroup::create(*plan, ++serial_);
+    if (!base_key_.empty() && !go_inside()) return false;
+    if (made) {
+      cgroups_.add(*std::move(made));
+      return true;
+    }
+  }
   const auto added = networks_.add_one();
   return added && *added;
 }

@@ -22,6 +22,7 @@
 #include "base/unique_fd.h"
 #include "host/facts.h"
 #include "launch/cgroup.h"
+#include "launch/cgroup_pool.h"
 #include "launch/network_pool.h"
 #include "launch/uid_lease.h"
 #include "plan/flat_plan.h"
@@ -39,8 +40,13 @@ struct StepTime {
   std::uint64_t ns = 0;
 };
 
-// A started box. Dropping it kills it; waiting for it is its supervisor's work.
+// A started box. Its destructor kills it; waiting for it is its supervisor's work.
 struct Box {
+  Box() = default;
+  Box(Box&&) = default;
+  Box& operator=(Box&&) = delete;
+  ~Box() { kill(); }
+
   UniqueFd init;  // pidfd
   pid_t pid = 0;
   Cgroup cgroup;
@@ -74,6 +80,7 @@ class Launcher {
   Result<void> enter_user_namespace(const host::HostFacts& facts);
   Result<void> enter_mount_namespace();
   Result<std::vector<UniqueFd>> open_trees(const plan::PlanView& plan, std::uint32_t uid);
+  Result<Cgroup> make_cgroup(const plan::PlanView& plan);
   Result<void> build_base(const plan::PlanView& plan);
   Result<void> go_outside();  // serving: to the host's tree
   Result<void> go_inside();   // and back to the base view
@@ -94,6 +101,7 @@ class Launcher {
   UniqueFd host_view_;  // mount namespaces, when serving
   UniqueFd base_view_;
   NetworkPool networks_;
+  CgroupPool cgroups_;
 };
 
 // The sentence for a step that failed, with the remedy where one is known.

@@ -27,6 +27,7 @@ constexpr int kLimitExit = 124;
 constexpr int kRefusedExit = 125;
 constexpr int kTeardownPatienceMs = 10'000;
 constexpr nanoseconds kShortestCpuCheck = std::chrono::milliseconds(2);
+constexpr nanoseconds kPidsCheck = std::chrono::milliseconds(200);
 
 class Supervisor {
  public:
@@ -115,6 +116,8 @@ int Supervisor::timeout_ms() {
   const Clock::time_point now = Clock::now();
   if (plan_.watch.wall) left = std::min(left, nanoseconds(started_ + *plan_.watch.wall - now));
   if (plan_.watch.cpu_time) left = std::min(left, nanoseconds(next_cpu_check_ - now));
+  // Cgroup version 1 does not tell when a fork is refused; somebody has to look.
+  if (plan_.cgroup.version == host::CgroupVersion::V1) left = std::min(left, kPidsCheck);
   if (left == nanoseconds::max()) return -1;
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
   return static_cast<int>(std::clamp<std::int64_t>(ms, 0, 3'600'000));
@@ -360,6 +363,7 @@ ExitReport Supervisor::run() {
       break;
     }
     if (ready > 0) dispatch(waits);
+    if (ready == 0) check_limits();
     if (!running_) break;
     if (plan_.watch.wall && Clock::now() >= started_ + *plan_.watch.wall) {
       end_by(LimitKind::Wall);

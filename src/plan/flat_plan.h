@@ -87,6 +87,7 @@ class PlanView {
  public:
   static Result<PlanView> decode(std::span<const std::byte> bytes);
 
+  std::span<const std::byte> bytes() const { return bytes_; }
   const FlatHeader& header() const { return *header_; }
   std::span<const FlatStep> base() const { return section<FlatStep>(header_->base); }
   std::span<const FlatStep> box() const { return section<FlatStep>(header_->box); }

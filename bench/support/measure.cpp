@@ -1,0 +1,96 @@
+#include "support/measure.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+namespace glovebox::bench {
+namespace {
+
+Result<double> timed(const Row& row) {
+  const auto before = std::chrono::steady_clock::now();
+  const auto done = row.once();
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - before;
+  if (!done) return fail(Code::Os, "{}: {}", row.name, done.error().message);
+  return took.count();
+}
+
+}  // namespace
+
+Result<void> run_rounds(std::vector<Row>& rows, int rounds) {
+  for (int round = -rounds / 10 - 1; round < rounds; ++round) {
+    for (Row& row : rows) {
+      TRY(const double us, timed(row));
+      if (round >= 0) row.us.push_back(us);
+    }
+  }
+  return {};
+}
+
+double percentile(std::vector<double> values, double fraction) {
+  if (values.empty()) return NAN;
+  const auto at = static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
+  return values[at];
+}
+
+void print_table(const std::vector<Row>& rows, const std::vector<std::string>& relative_to) {
+  std::string head = fmt::format("{:<58} {:>9} {:>9} {:>8}", "what", "p50 us", "p99 us", "p99/p50");
+  for (const std::string& name : relative_to) head += fmt::format(" {:>22}", "x " + name.substr(0, 20));
+  std::puts(head.c_str());
+  for (const Row& row : rows) {
+    const double p50 = percentile(row.us, 0.5);
+    const double p99 = percentile(row.us, 0.99);
+    std::string line = fmt::format("{:<58} {:>9.0f} {:>9.0f} {:>8.2f}", row.name, p50, p99, p99 / p50);
+    for (const std::string& name : relative_to) {
+      const auto base = std::find_if(rows.begin(), rows.end(),
+                                     [&](const Row& other) { return other.name == name; });
+      line += base == rows.end() ? fmt::format(" {:>22}", "-")
+                                 : fmt::format(" {:>22.2f}", p50 / percentile(base->us, 0.5));
+    }
+    std::puts(line.c_str());
+  }
+}
+
+Result<void> spawn_and_wait(const std::vector<std::string>& argv) {
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t pid = ::vfork();
+  if (pid == 0) {
+    ::execv(words[0], words.data());
+    ::_exit(127);
+  }
+  if (pid < 0) return fail_os(errno, "vfork");
+  int status = 0;
+  if (::waitpid(pid, &status, 0) != pid) return fail_os(errno, "wait");
+  if (status != 0) return fail(Code::Os, "{} ended with status {:#x}", argv.front(), status);
+  return {};
+}
+
+std::string host_line() {
+  utsname names{};
+  ::uname(&names);
+  std::string model = "unknown processor";
+  if (const auto text = read_file("/proc/cpuinfo", 1 << 22)) {
+    const std::size_t at = text->find("model name");
+    if (at != std::string::npos) {
+      const std::size_t colon = text->find(':', at);
+      model = text->substr(colon + 2, text->find('\n', colon) - colon - 2);
+    }
+  }
+  return fmt::format("{} {} {}, {} cores, {}", names.sysname, names.release, names.machine,
+                     ::get_nprocs(), model);
+}
+
+}  // namespace glovebox::bench

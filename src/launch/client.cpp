@@ -1,0 +1,171 @@
+#include "launch/client.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "launch/packet.h"
+#include "launch/wire.h"
+#include "plan/flat_plan.h"
+
+namespace glovebox::launch {
+namespace {
+
+constexpr int kLauncherFd = 3;
+constexpr int kPatienceMs = 5000;
+
+struct Reply {
+  ReplyPacket head{};
+  std::string sentence;
+  std::vector<UniqueFd> fds;
+};
+
+Result<Reply> receive_reply(BorrowedFd socket) {
+  TRY(Packet packet, receive_packet(socket, sizeof(ReplyPacket) + kMaxSentence));
+  if (packet.bytes.size() < sizeof(ReplyPacket)) {
+    return fail(Code::Os, "the launcher process is gone");
+  }
+  Reply reply;
+  std::memcpy(&reply.head, packet.bytes.data(), sizeof(ReplyPacket));
+  reply.sentence.assign(reinterpret_cast<const char*>(packet.bytes.data()) + sizeof(ReplyPacket),
+                        packet.bytes.size() - sizeof(ReplyPacket));
+  reply.fds = std::move(packet.fds);
+  return reply;
+}
+
+RemoteEnd to_end(const ReplyPacket& reply) {
+  const auto known = [](std::uint64_t value) -> std::optional<std::uint64_t> {
+    if (value == kUnknown) return std::nullopt;
+    return value;
+  };
+  RemoteEnd end{std::nullopt, known(reply.cpu_ns), known(reply.peak_memory_bytes)};
+  if (reply.limit != 0) end.limit = static_cast<LimitKind>(reply.limit - 1);
+  return end;
+}
+
+Result<UniqueFd> sealed(std::span<const std::byte> bytes) {
+  UniqueFd memory(::memfd_create("glovebox-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) return fail_os(errno, "memfd_create");
+  TRY_VOID(write_all(memory, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  if (::fcntl(memory.get(), F_ADD_SEALS,
+              F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return fail_os(errno, "seal the plan");
+  }
+  return memory;
+}
+
+}  // namespace
+
+Result<LauncherClient> LauncherClient::start(const std::string& program) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fail_os(errno, "make a launcher socket");
+  }
+  UniqueFd ours(pair[0]);
+  const UniqueFd theirs(pair[1]);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kLauncherFd);
+  char* argv[] = {const_cast<char*>(program.c_str()), nullptr};
+  pid_t pid = 0;
+  const int problem = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, argv, environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (problem != 0) return fail_os(problem, "start {}", program);
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  return LauncherClient(std::move(ours), std::move(process), pid);
+}
+
+LauncherClient::~LauncherClient() {
+  if (!process_) return;
+  // It ends by itself when its socket closes, and puts its cgroups away; a stuck one is killed.
+  socket_.reset();
+  pollfd wait{process_.get(), POLLIN, 0};
+  if (::poll(&wait, 1, kPatienceMs) <= 0) (void)::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+  siginfo_t info{};
+  while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_.get()), &info,
+                  WEXITED) != 0 &&
+         errno == EINTR) {
+  }
+}
+
+Result<void> LauncherClient::send_start(const plan::LaunchPlan& plan,
+                                        const std::array<int, 3>& stdio, int status,
+                                        std::uint64_t id) {
+  const std::vector<std::byte> bytes = plan::encode(plan);
+  StartPacket request{};
+  request.version = kWireVersion;
+  request.plan_is_inline = bytes.size() <= kMaxInlinePlan ? 1 : 0;
+  request.id = id;
+  std::vector<int> fds{status};
+  for (std::size_t i = 0; i < stdio.size(); ++i) {
+    if (stdio.at(i) < 0) {
+      request.terminal_mask |= 1U << i;
+    } else {
+      fds.push_back(stdio.at(i));
+    }
+  }
+  std::vector<std::span<const std::byte>> parts{bytes_of(request)};
+  UniqueFd memory;
+  if (request.plan_is_inline != 0) {
+    parts.emplace_back(bytes);
+  } else {
+    TRY(memory, sealed(bytes));
+    fds.push_back(memory.get());
+  }
+  return send_packet(socket_, parts, fds);
+}
+
+Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
+                                            const std::array<int, 3>& stdio) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fail_os(errno, "make a status socket");
+  }
+  RemoteBox box;
+  box.id = ++next_id_;
+  box.status = UniqueFd(pair[0]);
+  UniqueFd theirs(pair[1]);
+  TRY_VOID(send_start(plan, stdio, theirs.get(), box.id));
+  theirs.reset();
+  while (true) {
+    TRY(Reply reply, receive_reply(socket_));
+    if (reply.head.kind == ReplyKind::Ended) {
+      ended_.emplace(reply.head.id, to_end(reply.head));
+      continue;
+    }
+    if (reply.head.id != box.id) return fail(Code::Os, "the launcher answered out of turn");
+    if (reply.head.kind == ReplyKind::Failed) {
+      return tl::unexpected(
+          Error{static_cast<Code>(reply.head.code), reply.head.os_errno, reply.sentence});
+    }
+    if (reply.fds.size() != 1) return fail(Code::Os, "the launcher sent no handle of the box");
+    box.init = std::move(reply.fds.front());
+    return box;
+  }
+}
+
+Result<RemoteEnd> LauncherClient::await_end(std::uint64_t id) {
+  while (true) {
+    if (const auto found = ended_.find(id); found != ended_.end()) {
+      RemoteEnd end = found->second;
+      ended_.erase(found);
+      return end;
+    }
+    TRY(Reply reply, receive_reply(socket_));
+    if (reply.head.kind != ReplyKind::Ended) {
+      return fail(Code::Os, "the launcher answered out of turn");
+    }
+    ended_.emplace(reply.head.id, to_end(reply.head));
+  }
+}
+
+}  // namespace glovebox::launch

@@ -1,0 +1,62 @@
+// The other side of a launcher process.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "launch/supervise.h"
+#include "plan/launch_plan.h"
+
+namespace glovebox::launch {
+
+// A box started by a launcher process. The status socket speaks message.h.
+struct RemoteBox {
+  std::uint64_t id = 0;
+  UniqueFd status;
+  UniqueFd init;  // pidfd
+};
+
+// What the launcher says when nothing of a box is left.
+struct RemoteEnd {
+  std::optional<LimitKind> limit;
+  std::optional<std::uint64_t> cpu_ns;
+  std::optional<std::uint64_t> peak_memory_bytes;
+};
+
+// Owns a launcher process: it ends, and its boxes with it, when this is destroyed.
+class LauncherClient {
+ public:
+  // Executes `program` (glovebox-launcher).
+  static Result<LauncherClient> start(const std::string& program);
+
+  LauncherClient(LauncherClient&&) = default;
+  LauncherClient& operator=(LauncherClient&&) = default;
+  ~LauncherClient();
+
+  // Starts a box with these standard streams; -1 stands for the box's own terminal.
+  Result<RemoteBox> start_box(const plan::LaunchPlan& plan, const std::array<int, 3>& stdio);
+
+  // Waits until the launcher has put everything of that box away.
+  Result<RemoteEnd> await_end(std::uint64_t id);
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  LauncherClient(UniqueFd socket, UniqueFd process, pid_t pid)
+      : socket_(std::move(socket)), process_(std::move(process)), pid_(pid) {}
+  Result<void> send_start(const plan::LaunchPlan& plan, const std::array<int, 3>& stdio, int status,
+                          std::uint64_t id);
+
+  UniqueFd socket_;
+  UniqueFd process_;
+  pid_t pid_ = 0;
+  std::uint64_t next_id_ = 0;
+  std::map<std::uint64_t, RemoteEnd> ended_;  // ends that arrived while waiting for something else
+};
+
+}  // namespace glovebox::launch

@@ -1,0 +1,225 @@
+#include "launch/server.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "launch/packet.h"
+#include "launch/supervise.h"
+#include "launch/wire.h"
+
+namespace glovebox::launch {
+namespace {
+
+constexpr int kLimitCheckMs = 200;  // version 1 does not tell when a fork is refused
+constexpr int kNoWait = 0;
+constexpr std::size_t kMaxBoxes = 10'000;
+constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr std::uint64_t kClientToken = 0;  // boxes have tokens from 2 on
+
+enum class Source : std::uint64_t { Process = 0, Memory = 1 };
+
+std::uint64_t token(std::uint64_t id, Source source) {
+  return (id + 1) * 2 + static_cast<std::uint64_t>(source);
+}
+
+// A plan too large for a packet, from memory that nobody can change any more.
+Result<std::vector<std::byte>> read_sealed(const UniqueFd& memory) {
+  const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return fail(Code::Invalid, "the plan is not sealed");
+  struct stat info {};
+  if (::fstat(memory.get(), &info) != 0) return fail_os(errno, "the plan");
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size == 0 || size > plan::kMaxFlatBytes) return fail(Code::Invalid, "the plan's size");
+  std::vector<std::byte> bytes(size);
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t n = ::pread(memory.get(), bytes.data() + done, size - done,
+                              static_cast<off_t>(done));
+    if (n <= 0) return fail_os(n < 0 ? errno : EIO, "read the plan");
+    done += static_cast<std::size_t>(n);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+LauncherServer::LauncherServer(Launcher launcher, UniqueFd client)
+    : launcher_(std::move(launcher)),
+      client_(std::move(client)),
+      ready_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+LauncherServer::~LauncherServer() {
+  for (const auto& [id, running] : running_) running.box.kill();
+  while (!running_.empty()) end_box(running_.begin()->first);
+}
+
+Result<void> LauncherServer::run() {
+  if (!ready_) return fail_os(errno, "epoll");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kClientToken;
+  if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, client_.get(), &event) != 0) {
+    return fail_os(errno, "watch the client");
+  }
+  while (true) {
+    // Requests first; what can be made ahead of need is made while there are none.
+    TRY(const bool more, serve_ready(kNoWait));
+    if (!more) return {};
+    if (launcher_.stock_up()) continue;
+    TRY(const bool open, serve_ready(running_.empty() ? -1 : kLimitCheckMs));
+    if (!open) return {};
+  }
+}
+
+Result<bool> LauncherServer::serve_ready(int timeout_ms) {
+  epoll_event events[64];
+  const int count = ::epoll_wait(ready_.get(), events, 64, timeout_ms);
+  if (count < 0 && errno != EINTR) return fail_os(errno, "epoll_wait");
+  if (count == 0 && timeout_ms > 0) check_all_limits();
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t which = events[i].data.u64;
+    if (which == kClientToken) {
+      TRY(const bool open, serve_request());
+      if (!open) return false;
+      continue;
+    }
+    const std::uint64_t id = which / 2 - 1;
+    const auto found = running_.find(id);
+    if (found == running_.end()) continue;
+    if (which == token(id, Source::Process)) {
+      end_box(id);
+    } else {
+      check_limits(found->second);
+    }
+  }
+  return true;
+}
+
+Result<bool> LauncherServer::serve_request() {
+  const auto received = receive_packet(client_, sizeof(StartPacket) + kMaxInlinePlan);
+  if (!received && received.error().os_errno == ECONNRESET) return false;
+  if (!received) return tl::unexpected(received.error());
+  const Packet& packet = *received;
+  if (packet.bytes.empty()) return false;
+  std::uint64_t id = 0;
+  auto box = start(packet, id);
+  if (!box) {
+    TRY_VOID(reply_failed(id, box.error()));
+    return true;
+  }
+  ReplyPacket reply{};
+  reply.kind = ReplyKind::Started;
+  reply.id = id;
+  reply.pid = box->pid;
+  const std::span<const std::byte> part = bytes_of(reply);
+  const int pidfd = box->init.get();
+  TRY_VOID(send_packet(client_, {&part, 1}, {&pidfd, 1}));
+  running_.emplace(id, Running{*std::move(box), 0});
+  TRY_VOID(watch_box(id));
+  return true;
+}
+
+Result<Box> LauncherServer::start(const Packet& packet, std::uint64_t& id) {
+  StartPacket request{};
+  if (packet.bytes.size() < sizeof(request)) return fail(Code::Invalid, "a short request");
+  std::memcpy(&request, packet.bytes.data(), sizeof(request));
+  id = request.id;
+  if (request.version != kWireVersion || request.zero != 0 || request.terminal_mask > 7) {
+    return fail(Code::Invalid, "a request of an unknown form");
+  }
+  if (running_.size() >= kMaxBoxes || running_.contains(id)) {
+    return fail(Code::Exhausted, "too many boxes, or the same id twice");
+  }
+  StartFiles files;
+  std::size_t next = 0;
+  const auto take = [&]() -> int { return next < packet.fds.size() ? packet.fds[next++].get() : -1; };
+  files.status = take();
+  for (std::size_t i = 0; i < 3; ++i) {
+    files.stdio.at(i) = (request.terminal_mask & (1U << i)) != 0 ? -1 : take();
+    const bool missing = files.stdio.at(i) < 0 && (request.terminal_mask & (1U << i)) == 0;
+    if (missing) return fail(Code::Invalid, "a request without its descriptors");
+  }
+  std::vector<std::byte> bytes;
+  if (request.plan_is_inline != 0) {
+    bytes.assign(packet.bytes.begin() + sizeof(request), packet.bytes.end());
+  } else {
+    if (next >= packet.fds.size()) return fail(Code::Invalid, "a request without its plan");
+    TRY(bytes, read_sealed(packet.fds[next++]));
+  }
+  if (files.status < 0 || next != packet.fds.size()) {
+    return fail(Code::Invalid, "a request with other descriptors than it names");
+  }
+  TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
+  return launcher_.start(view, files);
+}
+
+Result<void> LauncherServer::watch_box(std::uint64_t id) {
+  Running& running = running_.at(id);
+  TRY_VOID(running.box.cgroup.watch());
+  if (running_.size() == 1) running.box.cgroup.sweep_leftovers();
+  const auto add = [&](int fd, std::uint32_t events, Source source) -> Result<void> {
+    if (fd < 0) return {};
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = token(id, source);
+    if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_os(errno, "watch");
+    return {};
+  };
+  TRY_VOID(add(running.box.init.get(), EPOLLIN, Source::Process));
+  return add(running.box.cgroup.memory_event_fd(), EPOLLIN | EPOLLPRI, Source::Memory);
+}
+
+void LauncherServer::check_limits(Running& running) {
+  const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Skip);
+  if (!counts.out_of_memory && !counts.pids_refused) return;
+  const LimitKind limit = counts.out_of_memory ? LimitKind::Memory : LimitKind::Pids;
+  running.limit = static_cast<std::uint32_t>(limit) + 1;
+  running.box.kill();
+}
+
+void LauncherServer::check_all_limits() {
+  for (auto& [id, running] : running_) {
+    if (running.limit == 0) check_limits(running);
+  }
+}
+
+void LauncherServer::end_box(std::uint64_t id) {
+  const auto found = running_.find(id);
+  Running& running = found->second;
+  siginfo_t info{};
+  (void)::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(running.box.init.get()), &info,
+                 WEXITED);  // it has ended, or has been killed and is waited for
+  if (running.limit == 0) check_limits(running);
+  const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Read);
+  ReplyPacket reply{};
+  reply.kind = ReplyKind::Ended;
+  reply.id = id;
+  reply.limit = running.limit;
+  reply.cpu_ns = counts.cpu_ns.value_or(kUnknown);
+  reply.peak_memory_bytes = counts.peak_memory_bytes.value_or(kUnknown);
+  running_.erase(found);  // removes the cgroup and gives the uid back
+  const std::span<const std::byte> part = bytes_of(reply);
+  (void)send_packet(client_, {&part, 1}, {});  // a client that is gone is noticed by the next read
+}
+
+Result<void> LauncherServer::reply_failed(std::uint64_t id, const Error& error) {
+  ReplyPacket reply{};
+  reply.kind = ReplyKind::Failed;
+  reply.id = id;
+  reply.code = static_cast<std::uint32_t>(error.code);
+  reply.os_errno = error.os_errno;
+  const std::string sentence = error.message.substr(0, kMaxSentence);
+  const std::span<const std::byte> parts[] = {bytes_of(reply), std::as_bytes(std::span(sentence))};
+  return send_packet(client_, parts, {});
+}
+
+}  // namespace glovebox::launch

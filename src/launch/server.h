@@ -1,0 +1,49 @@
+// The launcher as a process of its own: small, single-threaded, started before its client has grown,
+// so that what a start costs does not grow with the client.
+//
+// It serves one client over one socket (wire.h) and ends when the client closes it; its boxes end
+// with it. The client gets the status socket of each box and talks to the box's init directly; the
+// launcher keeps what needs its privileges: the cgroups, their limits, the uids.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "launch/launcher.h"
+
+namespace glovebox::launch {
+
+class LauncherServer {
+ public:
+  LauncherServer(Launcher launcher, UniqueFd client);
+  LauncherServer(const LauncherServer&) = delete;
+  LauncherServer& operator=(const LauncherServer&) = delete;
+  ~LauncherServer();  // ends the boxes that are left, and waits for them
+
+  // Serves until the client is gone.
+  Result<void> run();
+
+ private:
+  struct Running {
+    Box box;
+    std::uint32_t limit = 0;  // LimitKind + 1
+  };
+
+  Result<bool> serve_ready(int timeout_ms);
+  Result<bool> serve_request();
+  Result<Box> start(const struct Packet& packet, std::uint64_t& id);
+  Result<void> watch_box(std::uint64_t id);
+  void check_limits(Running& running);
+  void check_all_limits();
+  void end_box(std::uint64_t id);
+  Result<void> reply_failed(std::uint64_t id, const Error& error);
+
+  Launcher launcher_;
+  UniqueFd client_;
+  UniqueFd ready_;  // epoll
+  std::map<std::uint64_t, Running> running_;
+};
+
+}  // namespace glovebox::launch
