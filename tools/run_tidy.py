@@ -111,14 +111,16 @@ def main():
     failed, skipped = [], []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         jobs = [pool.submit(tidy, options.build_dir, source, deadline) for source in chosen]
-        for job in concurrent.futures.as_completed(jobs):
+        for number, job in enumerate(concurrent.futures.as_completed(jobs), start=1):
             source, passed, output = job.result()
             name = source.relative_to(root)
             if passed is None:
                 skipped.append(str(name))
-            elif not passed:
+                continue
+            print(f"[{number}/{len(chosen)}] {name}", flush=True)
+            if not passed:
                 failed.append(str(name))
-                print(f"tidy: {name}\n{output}", flush=True)
+                print(output, flush=True)
     if skipped:
         print(f"tidy: no time for {len(skipped)} sources: {', '.join(sorted(skipped))}")
     if failed:

@@ -175,8 +175,9 @@ std::string doctor_text(const host::HostReport& report) {
     last = &feature;
     text += fmt::format("  {:{}}  {:7}  {}", feature.id, width, state_word(feature.state),
                         feature.detail);
-    const bool says_need = feature.state == host::FeatureState::Missing ||
-                           feature.group != host::FeatureGroup::EveryBox;
+    const bool says_need =
+        feature.state == host::FeatureState::Missing ||
+        (feature.state == host::FeatureState::Ok && feature.group != host::FeatureGroup::EveryBox);
     text += says_need ? fmt::format("  [{}]\n", feature.needed_for) : "\n";
     if (!feature.fix.empty()) text += fix_lines(feature, printed);
   }

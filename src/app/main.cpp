@@ -35,28 +35,51 @@ void split_command(int& argc, char** argv, std::vector<std::string>& command) {
   }
 }
 
+// The subcommands. Only the one that was chosen gets its options: building them all would take longer
+// than parsing, and every run pays for it.
+void add_run(CLI::App& app, Words& words, std::string_view chosen) {
+  CLI::App* run =
+      app.add_subcommand("run", "Run a command in a box: glovebox run [options] -- CMD ...");
+  if (chosen != "run") return;
+  add_run_options(*run, words.run);
+  run->add_option("--report", words.run.report,
+                  "Write a JSON report to FILE ('-': standard error)");
+  run->add_flag("--outlive-parent", words.run.outlive_parent,
+                "Go on when the process that started glovebox ends");
+  run->footer(kRunExamples);
+}
+
+void add_explain(CLI::App& app, Words& words, std::string_view chosen) {
+  CLI::App* explain =
+      app.add_subcommand("explain", "Print what `run` would do, step by step, and do nothing");
+  if (chosen == "explain") add_run_options(*explain, words.explain);
+}
+
+void add_doctor(CLI::App& app, Words& words, std::string_view chosen) {
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Try what this host can enforce, and say how to fix what it cannot");
+  if (chosen == "doctor") doctor->add_flag("--json", words.doctor.json, "Print one JSON object");
+}
+
+int dispatch(const CLI::App& app, const Words& words) {
+  if (app.got_subcommand("run")) return run_command(words.run);
+  if (app.got_subcommand("explain")) return explain_command(words.explain);
+  return doctor_command(words.doctor);
+}
+
 int run_cli(int argc, char** argv) {
   const int all = argc;
   std::vector<std::string> command;
   split_command(argc, argv, command);
+  const std::string_view chosen = argc > 1 ? argv[1] : "";
 
   CLI::App app("Runs code that nobody vouches for in a sealed box.", "glovebox");
   app.set_version_flag("--version", std::string("glovebox " GLOVEBOX_VERSION));
   app.require_subcommand(1);
   Words words;
-  CLI::App* run = app.add_subcommand("run", "Run a command in a box: glovebox run [options] -- CMD ...");
-  add_run_options(*run, words.run);
-  run->add_option("--report", words.run.report, "Write a JSON report to FILE ('-': standard error)");
-  run->add_flag("--outlive-parent", words.run.outlive_parent,
-                "Go on when the process that started glovebox ends");
-  run->footer(kRunExamples);
-  CLI::App* explain =
-      app.add_subcommand("explain", "Print what `run` would do, step by step, and do nothing");
-  add_run_options(*explain, words.explain);
-  CLI::App* doctor = app.add_subcommand(
-      "doctor", "Try what this host can enforce, and say how to fix what it cannot");
-  doctor->add_flag("--json", words.doctor.json, "Print one JSON object");
-
+  add_run(app, words, chosen);
+  add_explain(app, words, chosen);
+  add_doctor(app, words, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -65,15 +88,13 @@ int run_cli(int argc, char** argv) {
     return app.exit(version);
   } catch (const CLI::ParseError& problem) {
     return refuse(Error{Code::Invalid, 0,
-                        fmt::format("{} (see 'glovebox run --help')", problem.what())});
+                        fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)});
   }
   words.run.command = command;
   words.run.argc = all;
   words.run.argv = argv;
   words.explain.command = std::move(command);
-  if (run->parsed()) return run_command(words.run);
-  if (doctor->parsed()) return doctor_command(words.doctor);
-  return explain_command(words.explain);
+  return dispatch(app, words);
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   UniqueFd box_status(pair[1]);
   TRY(launch::Launcher launcher, launch::Launcher::enter(facts, launch::Launcher::Life::OneBox));
   launcher.hide_arguments(options.argc, options.argv);
-  TRY(launch::Box box, launcher.start(view, {connection.for_box, box_status.get()}));
+  TRY(launch::Box box, launcher.start(view, {connection.for_box, box_status.get(), status.get()}));
   box_status.reset();
   connection.owned.clear();
   if (!options.outlive_parent) TRY_VOID(die_with_parent(parent));

@@ -30,17 +30,6 @@ FacetMap attenuate_maps(const FacetMap& left, const FacetMap& right) {
   return FacetMap::combine(left, right, joined_by_attenuate);
 }
 
-FacetMap minus_maps(const FacetMap& wanted, const FacetMap& held) {
-  return FacetMap::combine(wanted, held, joined_by_minus);
-}
-
-// Who lacks writing is told to get writing, which implies reading, even if reading is held.
-FacetMap minus_maps_with_implied(const FacetMap& wanted, const FacetMap& held) {
-  FacetMap missing = minus_maps(wanted, held);
-  if (missing.at(1) == Effect::Allow) missing.paint({0, 0, Effect::Allow});
-  return missing;
-}
-
 std::optional<std::uint64_t> smaller(std::optional<std::uint64_t> left,
                                      std::optional<std::uint64_t> right) {
   if (!left || !right) return left ? left : right;
@@ -51,26 +40,13 @@ bool exceeds(std::optional<std::uint64_t> asked, std::optional<std::uint64_t> he
   return held && (!asked || *asked > *held);
 }
 
-// From best to worst for who asks.
-int badness(Effect effect) {
-  switch (effect) {
-    case Effect::Allow:
-      return 0;
-    case Effect::Silent:
-      return 1;
-    case Effect::Deny:
-      return 2;
-  }
-  return 2;
-}
-
 // The facet of `span` with the worst verdict; the first one of those.
 Facet worst_facet(const FacetMap& map, const Span& span) {
   Facet worst = span.first;
   const auto consider = [&](std::uint32_t facet) {
     if (facet < span.first || facet > span.last) return;
     const auto candidate = static_cast<Facet>(facet);
-    if (badness(map.at(candidate)) > badness(map.at(worst))) worst = candidate;
+    if (severity(map.at(candidate)) > severity(map.at(worst))) worst = candidate;
   };
   for (const Span& each : map.spans()) {
     consider(each.first);
@@ -130,7 +106,9 @@ Result<AuthoritySet> AuthoritySet::from_rules(std::span<const Rule> rules) {
       clauses[static_cast<std::size_t>(place.ground)].push_back(std::move(place.clause));
     }
   }
-  for (std::size_t i = 0; i < kGroundCount; ++i) set.trees_[i] = RuleTree(std::move(clauses[i]));
+  for (std::size_t i = 0; i < kGroundCount; ++i) {
+    set.trees_[i] = RuleTree(std::move(clauses[i]), settle_for(static_cast<Ground>(i)));
+  }
   return set;
 }
 
@@ -160,7 +138,7 @@ std::vector<Rule> AuthoritySet::rules() const {
   return all;
 }
 
-AuthoritySet AuthoritySet::combine(const AuthoritySet& other, RuleTree::MapJoin join) const {
+AuthoritySet AuthoritySet::combine(const AuthoritySet& other, const RuleTree::MapJoin& join) const {
   AuthoritySet joined;
   for (std::size_t i = 0; i < kGroundCount; ++i) {
     joined.trees_[i] = RuleTree::combine(trees_[i], other.trees_[i], join);
@@ -192,13 +170,19 @@ bool AuthoritySet::covers(const AuthoritySet& other) const {
 Shortfall AuthoritySet::minus(const AuthoritySet& held) const {
   Shortfall missing;
   for (std::size_t i = 0; i < kGroundCount; ++i) {
-    const bool has_implied = second_facet_implies_first(static_cast<Ground>(i));
+    // Who lacks writing is told to get writing, which implies reading, even if reading is held.
+    const RuleTree::Settle settle = settle_for(static_cast<Ground>(i));
     missing.grants.trees_[i] = RuleTree::combine(
-        trees_[i], held.trees_[i], has_implied ? minus_maps_with_implied : minus_maps);
+        trees_[i], held.trees_[i], [settle](const FacetMap& wanted, const FacetMap& has) {
+          FacetMap lacking = FacetMap::combine(wanted, has, joined_by_minus);
+          settle(lacking);
+          return lacking;
+        });
   }
   for (const BudgetInfo& info : kBudgets) {
-    if (!exceeds(budget(info.kind), held.budget(info.kind))) continue;
-    missing.budgets.push_back({info.kind, *held.budget(info.kind), budget(info.kind)});
+    const auto asked = budget(info.kind);
+    const auto limit = held.budget(info.kind);
+    if (limit && exceeds(asked, limit)) missing.budgets.push_back({info.kind, *limit, asked});
   }
   return missing;
 }
@@ -235,7 +219,7 @@ Decision AuthoritySet::decide(const Capability& capability) const {
   for (const Place& point : points_of(capability)) decisions.push_back(decide_at(point));
   return *std::max_element(decisions.begin(), decisions.end(),
                            [](const Decision& left, const Decision& right) {
-                             return badness(left.effect) < badness(right.effect);
+                             return severity(left.effect) < severity(right.effect);
                            });
 }
 

@@ -11,8 +11,9 @@
 //     and a.example.com beat *.com, NAME=value beats NAME;
 //   - on the same host, the narrower range of ports beats the wider;
 //   - on a tie, Deny beats Silent beats Allow.
-// Writing implies reading: to grant writing grants both, to deny reading denies both. The same goes
-// for the shell form of a command and the plain one.
+// Writing implies reading: to grant writing grants both, to deny reading denies both, and a Silent
+// rule about writing does not lift its denial where reading is denied. The same goes for the shell
+// form of a command and the plain one.
 //
 // Across sources (unite) a denial is final: nothing handed in reopens what a policy denies.
 //
@@ -105,7 +106,7 @@ class AuthoritySet {
 
   const RuleTree& tree(Ground ground) const { return trees_[static_cast<std::size_t>(ground)]; }
   // The join takes the two trees' verdicts at one place; budgets come out as the smaller ones.
-  AuthoritySet combine(const AuthoritySet& other, RuleTree::MapJoin join) const;
+  AuthoritySet combine(const AuthoritySet& other, const RuleTree::MapJoin& join) const;
   Decision decide_at(const Place& point) const;
   Decision decide_budget(const BudgetTerm& asked) const;
 

@@ -21,7 +21,13 @@
 namespace glovebox::authority {
 namespace {
 
+// With the sanitizers a case costs thirty times as much, so there are fewer. GLOVEBOX_TEST_CASES
+// sets another number.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr unsigned kCases = 2'000;
+#else
 constexpr unsigned kCases = 12'000;
+#endif
 
 // ---- The world: few things, close together, so that random rules meet.
 
@@ -102,7 +108,7 @@ Capability random_budget(Random32& random) {
 
 Effect random_effect(Random32& random) {
   const std::size_t roll = below(random, 10);
-  return roll < 6 ? Effect::Allow : roll < 9 ? Effect::Deny : Effect::Silent;
+  return roll < 5 ? Effect::Allow : roll < 8 ? Effect::Deny : Effect::Silent;
 }
 
 using Rules = std::vector<Rule>;
@@ -260,6 +266,23 @@ MaybeMatch match(const Rule& rule, const Capability& question) {
   return rule.capability == question ? MaybeMatch(Match{}) : std::nullopt;
 }
 
+// The weaker right that a capability implies.
+std::optional<Capability> implied_by(const Capability& capability) {
+  if (const auto* write = as<WritePath>(capability)) return ReadPath{write->path};
+  const auto* subprocess = as<Subprocess>(capability);
+  if (subprocess == nullptr || subprocess->shell() == Shell::Refused) return std::nullopt;
+  return *Subprocess::make(subprocess->commands(), Shell::Refused);
+}
+
+Effect oracle(const Rules& rules, const Capability& question);
+
+// A Silent rule about writing cannot lift the denial of it where reading is denied.
+Effect effect_of(const Rule& rule, const Rules& rules) {
+  if (rule.effect != Effect::Silent) return rule.effect;
+  const auto weaker = implied_by(rule.capability);
+  return weaker && oracle(rules, *weaker) == Effect::Deny ? Effect::Deny : Effect::Silent;
+}
+
 Effect oracle(const Rules& rules, const Capability& question) {
   using Rank = std::tuple<std::size_t, std::size_t, int>;  // deeper, narrower, then giving less
   std::optional<Rank> best;
@@ -267,11 +290,12 @@ Effect oracle(const Rules& rules, const Capability& question) {
   for (const Rule& rule : rules) {
     const MaybeMatch found = match(rule, question);
     if (!found) continue;
-    const int severity = rule.effect == Effect::Deny ? 2 : rule.effect == Effect::Silent ? 1 : 0;
+    const Effect said = effect_of(rule, rules);
+    const int severity = said == Effect::Deny ? 2 : said == Effect::Silent ? 1 : 0;
     const Rank rank{found->depth, 100'000 - found->breadth, severity};
     if (best && rank < *best) continue;
     best = rank;
-    effect = rule.effect;
+    effect = said;
   }
   return effect;
 }
@@ -304,14 +328,17 @@ Case random_case(unsigned seed) {
   return one;
 }
 
-unsigned first_seed() {
-  const char* text = std::getenv("GLOVEBOX_TEST_SEED");
-  return text == nullptr ? 20'000 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+unsigned from_environment(const char* name, unsigned otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
 }
+
+unsigned first_seed() { return from_environment("GLOVEBOX_TEST_SEED", 20'000); }
 
 // Stops at the first case that fails: one is enough to read.
 void for_each_case(const std::function<void(const Case&)>& check) {
-  for (unsigned i = 0; i < kCases; ++i) {
+  const unsigned cases = from_environment("GLOVEBOX_TEST_CASES", kCases);
+  for (unsigned i = 0; i < cases; ++i) {
     const Case one = random_case(first_seed() + i);
     check(one);
     if (testing::Test::HasFailure()) {
@@ -344,7 +371,10 @@ TEST(AuthoritySetLaws, DecideNamesARuleThatSpeaksOfIt) {
         continue;
       }
       ASSERT_EQ(decision.rule->effect, decision.effect) << to_text(question);
-      ASSERT_TRUE(match(*decision.rule, question)) << to_text(question);
+      const auto weaker = implied_by(question);
+      const bool speaks_of_it =
+          match(*decision.rule, question) || (weaker && match(*decision.rule, *weaker));
+      ASSERT_TRUE(speaks_of_it) << to_text(question);
     }
   });
 }

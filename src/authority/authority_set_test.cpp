@@ -83,6 +83,13 @@ TEST(AuthoritySet, DenyingReadingDeniesWriting) {
   EXPECT_TRUE(allows(set, "read=/a/c"));
 }
 
+// Silence about writing must not let another source grant it where reading is denied.
+TEST(AuthoritySet, WhereReadingIsDeniedWritingIs) {
+  const AuthoritySet set = source("deny read=/a; silent write=/a/b");
+  EXPECT_EQ(set, source("deny read=/a"));
+  EXPECT_FALSE(allows(set.unite(grants({"write=/a/b"})), "write=/a/b"));
+}
+
 TEST(AuthoritySet, TheMostSpecificRuleOfASourceDecides) {
   const AuthoritySet set = source("allow read=/a; deny read=/a/b; allow read=/a/b/c");
   EXPECT_TRUE(allows(set, "read=/a/x"));

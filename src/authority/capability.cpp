@@ -160,6 +160,18 @@ Result<Capability> make_budget(BudgetKind kind, std::uint64_t amount) {
   return kMakers[static_cast<std::size_t>(kind)](amount);
 }
 
+int severity(Effect effect) {
+  switch (effect) {
+    case Effect::Allow:
+      return 0;
+    case Effect::Silent:
+      return 1;
+    case Effect::Deny:
+      return 2;
+  }
+  return 2;
+}
+
 std::string_view to_text(Effect effect) {
   switch (effect) {
     case Effect::Silent:

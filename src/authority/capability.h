@@ -183,6 +183,8 @@ Result<Capability> make_budget(BudgetKind kind, std::uint64_t amount);
 enum class Effect : std::uint8_t { Silent, Allow, Deny };
 
 std::string_view to_text(Effect effect);
+// How little an effect leaves: Allow 0, Silent 1, Deny 2. Of two that tie, the severer holds.
+int severity(Effect effect);
 
 struct Rule {
   Effect effect;

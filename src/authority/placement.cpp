@@ -322,6 +322,17 @@ std::vector<Rule> port_rules(Ground ground, std::string_view key, const FacetMap
   return rules;
 }
 
+bool second_facet_implies_first(Ground ground) {
+  return ground == Ground::Paths || ground == Ground::Commands;
+}
+
+void settle_pair(FacetMap& map) {
+  if (map.at(0) == Effect::Deny) map.paint({1, 1, Effect::Deny});
+  if (map.at(1) == Effect::Allow) map.paint({0, 0, Effect::Allow});
+}
+
+void settle_nothing(FacetMap&) {}
+
 }  // namespace
 
 std::vector<Place> places_of(const Rule& rule) {
@@ -356,8 +367,8 @@ std::vector<Rule> rules_at(Ground ground, std::string_view key, const FacetMap& 
   return rules;
 }
 
-bool second_facet_implies_first(Ground ground) {
-  return ground == Ground::Paths || ground == Ground::Commands;
+RuleTree::Settle settle_for(Ground ground) {
+  return second_facet_implies_first(ground) ? settle_pair : settle_nothing;
 }
 
 }  // namespace glovebox::authority

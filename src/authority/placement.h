@@ -59,7 +59,9 @@ std::vector<Place> points_of(const Capability& capability);
 std::vector<Rule> rules_at(Ground ground, std::string_view key, const FacetMap& map,
                            const FacetMap& before);
 
-// Whether, on this ground, allowing facet 1 implies facet 0 (writing: reading).
-bool second_facet_implies_first(Ground ground);
+// Where facet 1 implies facet 0 (writing: reading), a map must not allow the one and not the other,
+// nor deny facet 0 and leave facet 1 open to be granted by another source. The function makes it
+// so; for the other grounds it does nothing.
+RuleTree::Settle settle_for(Ground ground);
 
 }  // namespace glovebox::authority

@@ -63,6 +63,18 @@ bool is_plain_text(std::string_view text) {
   return is_utf8(text) && std::none_of(text.begin(), text.end(), is_control);
 }
 
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char byte : text) {
+    if (is_control(byte)) {
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(byte));
+    } else {
+      out += byte;
+    }
+  }
+  return out;
+}
+
 std::string quoted(std::string_view text) {
   std::string out = "'";
   for (const char byte : text.substr(0, kLongestQuote)) {

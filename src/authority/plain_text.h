@@ -15,6 +15,9 @@ bool is_utf8(std::string_view text);
 // UTF-8 without control characters (NUL to US, and DEL).
 bool is_plain_text(std::string_view text);
 
+// The same text on one line: control characters as \xNN, all else kept.
+std::string one_line(std::string_view text);
+
 // Foreign text for a message: in quotes, printable ASCII kept, every other byte as \xNN, and cut
 // after 96 bytes. A message built with it stays one line whatever an attacker put in.
 std::string quoted(std::string_view text);

@@ -105,18 +105,6 @@ bool all_of_both(const RuleTree& left, const RuleTree& right, Visit visit) {
   return true;
 }
 
-int severity(Effect effect) {
-  switch (effect) {
-    case Effect::Allow:
-      return 0;
-    case Effect::Silent:
-      return 1;
-    case Effect::Deny:
-      return 2;
-  }
-  return 2;
-}
-
 // By key, and on one key the weakest clause first, since each paints over those before it.
 bool is_painted_before(const Clause& left, const Clause& right) {
   if (const int order = left.key.compare(right.key); order != 0) return order < 0;
@@ -177,12 +165,13 @@ std::vector<Span> FacetMap::differences(const FacetMap& map, const FacetMap& bas
   return spans;
 }
 
-RuleTree::RuleTree(std::vector<Clause> clauses) {
+RuleTree::RuleTree(std::vector<Clause> clauses, Settle settle) {
   std::sort(clauses.begin(), clauses.end(), is_painted_before);
   for (auto clause = clauses.begin(); clause != clauses.end();) {
     const std::string& key = clause->key;
     FacetMap map = map_of(find_above(key));
     for (; clause != clauses.end() && clause->key == key; ++clause) map.paint(clause->span);
+    settle(map);
     append(key, std::move(map));
   }
 }
@@ -207,7 +196,7 @@ bool RuleTree::allows_anything() const {
                      [](const Node& node) { return node.map.allows_anything(); });
 }
 
-RuleTree RuleTree::combine(const RuleTree& left, const RuleTree& right, MapJoin join) {
+RuleTree RuleTree::combine(const RuleTree& left, const RuleTree& right, const MapJoin& join) {
   RuleTree joined;
   all_of_both(left, right,
               [&](std::string_view key, const FacetMap& left_map, const FacetMap& right_map) {

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,8 +81,11 @@ class RuleTree {
     friend bool operator==(const Node&, const Node&) = default;
   };
 
+  // Brings a map into agreement with what the kind implies; see settle_for() in placement.h.
+  using Settle = void (*)(FacetMap&);
+
   RuleTree() = default;
-  explicit RuleTree(std::vector<Clause> clauses);
+  RuleTree(std::vector<Clause> clauses, Settle settle);
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const FacetMap& map_of(int node) const;
@@ -91,8 +95,8 @@ class RuleTree {
 
   // Applies `join` to the verdicts of both trees at every place. One walk along both node lists,
   // so the time grows with their sum, as it does for allows_all_of().
-  using MapJoin = FacetMap (*)(const FacetMap&, const FacetMap&);
-  static RuleTree combine(const RuleTree& left, const RuleTree& right, MapJoin join);
+  using MapJoin = std::function<FacetMap(const FacetMap&, const FacetMap&)>;
+  static RuleTree combine(const RuleTree& left, const RuleTree& right, const MapJoin& join);
   // Whether everything that `other` allows, at every place, is allowed here.
   bool allows_all_of(const RuleTree& other) const;
 

@@ -5,6 +5,8 @@
 namespace glovebox::authority {
 namespace {
 
+void settle_nothing(FacetMap&) {}
+
 FacetMap painted(std::initializer_list<Span> spans) {
   FacetMap map;
   for (const Span& span : spans) map.paint(span);
@@ -52,8 +54,8 @@ TEST(FacetMap, CoversOnlyWhatItAllowsWithoutAGap) {
 
 TEST(RuleTree, DropsNodesThatRepeatTheOneAbove) {
   using enum Effect;
-  const RuleTree tree(
-      {{"a", {0, 0, Allow}, 0}, {"ab", {0, 0, Allow}, 0}, {"abc", {0, 0, Deny}, 0}});
+  const RuleTree tree({{"a", {0, 0, Allow}, 0}, {"ab", {0, 0, Allow}, 0}, {"abc", {0, 0, Deny}, 0}},
+                      settle_nothing);
   ASSERT_EQ(tree.nodes().size(), 2u);
   EXPECT_EQ(tree.nodes()[1].key, "abc");
   EXPECT_EQ(tree.nodes()[1].above, 0);
@@ -61,7 +63,8 @@ TEST(RuleTree, DropsNodesThatRepeatTheOneAbove) {
 
 TEST(RuleTree, FindsTheNodeThatSpeaks) {
   using enum Effect;
-  const RuleTree tree({{"a", {0, 0, Allow}, 0}, {"abc", {0, 0, Deny}, 0}, {"b", {0, 0, Allow}, 0}});
+  const RuleTree tree({{"a", {0, 0, Allow}, 0}, {"abc", {0, 0, Deny}, 0}, {"b", {0, 0, Allow}, 0}},
+                      settle_nothing);
   EXPECT_EQ(tree.find_node(""), RuleTree::kNoNode);
   EXPECT_EQ(tree.find_node("a"), 0);
   EXPECT_EQ(tree.find_node("abb"), 0);

@@ -93,11 +93,12 @@ std::string to_text(const Capability& capability) {
 }
 
 std::string to_text(const Rule& rule) {
-  return fmt::format("{} {}", to_text(rule.effect), to_text(rule.capability));
+  return fmt::format("{} {}", to_text(rule.effect), one_line(to_text(rule.capability)));
 }
 
 std::vector<std::string_view> term_words() {
   std::vector<std::string_view> words;
+  words.reserve(kWords.size() + 1);
   for (const Word& word : kWords) words.push_back(word.text);
   words.push_back(kShellWord.text);
   return words;

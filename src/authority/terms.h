@@ -29,7 +29,8 @@ Result<Capability> parse_term(std::string_view word, std::string_view value);
 std::string_view term_word(const Capability& capability);
 std::string to_text(const Capability& capability);
 
-// "deny write=/srv/private".
+// "deny write=/srv/private"; for people. Always one line: the newlines that a variable's value may
+// have come out as \x0a, so that a value cannot pass for a second rule.
 std::string to_text(const Rule& rule);
 
 // Every word that parse_term() knows, for help texts and for "did you mean".

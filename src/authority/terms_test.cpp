@@ -64,5 +64,10 @@ TEST(Terms, RulesNameTheirEffect) {
   EXPECT_EQ(to_text(Rule{Effect::Deny, *parse_term("write=/srv")}), "deny write=/srv");
 }
 
+TEST(Terms, AValueCannotPassForASecondRule) {
+  const Rule rule{Effect::Allow, *parse_term("env=A=1\nallow write=/")};
+  EXPECT_EQ(to_text(rule), "allow env=A=1\\x0aallow write=/");
+}
+
 }  // namespace
 }  // namespace glovebox::authority

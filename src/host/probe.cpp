@@ -163,6 +163,8 @@ Lack lack_of(const Row& row, Cause cause) {
       return Lack::UserNamespace;
     case Cause::MountNamespace:
       return Lack::Mounts;
+    case Cause::Cgroup:
+      return row.lack == Lack::CgroupCpu ? row.lack : Lack::Cgroup;
   }
   return row.lack;
 }
@@ -292,12 +294,6 @@ Result<Feature> probe_feature(std::string_view id, const ProbeOptions& options) 
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& known) { return known.id == id; });
   if (row == kRows.end()) return fail(Code::NotFound, "no feature is called '{}'", id);
   return examine(*row, begin(options));
-}
-
-std::vector<std::string_view> feature_ids() {
-  std::vector<std::string_view> ids;
-  for (const Row& row : kRows) ids.emplace_back(row.id);
-  return ids;
 }
 
 }  // namespace glovebox::host

@@ -17,7 +17,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,8 +71,5 @@ HostReport probe_host(const ProbeOptions& options);
 
 // Tries one; Code::NotFound when there is no feature of that name.
 Result<Feature> probe_feature(std::string_view id, const ProbeOptions& options);
-
-// The names, in the order in which they are listed.
-std::vector<std::string_view> feature_ids();
 
 }  // namespace glovebox::host

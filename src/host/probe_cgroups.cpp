@@ -62,10 +62,11 @@ Reply in_cgroup(const Stage& stage, std::string_view controller, const Use& use)
   if (parent == facts.parents.end()) {
     return wrong(facts.why_not.empty()
                      ? fmt::format("no {} controller is passed on to the caller", controller)
-                     : "no cgroup that this caller can write has controllers");
+                     : "no cgroup that this caller can write has controllers",
+                 Cause::Cgroup);
   }
   const TrialCgroup cgroup(parent->second, stage.cgroup_name);
-  if (!cgroup) return failed(fmt::format("make a cgroup in {}", parent->second));
+  if (!cgroup) return failed(fmt::format("make a cgroup in {}", parent->second), Cause::Cgroup);
   return use(cgroup);
 }
 

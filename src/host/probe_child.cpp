@@ -134,8 +134,9 @@ Reply failed(std::string_view act, Cause cause) {
   return reply;
 }
 
-Reply wrong(std::string_view what) {
+Reply wrong(std::string_view what, Cause cause) {
   Reply reply;
+  reply.cause = cause;
   set_text(reply, what);
   return reply;
 }

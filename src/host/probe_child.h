@@ -19,9 +19,10 @@ namespace glovebox::host::probe {
 enum class Cause : std::uint32_t {
   Itself,          // the feature that was tried
   UserNamespace,   // the namespaces below it could not be made
-  MountNamespace,  // so could the private mounts below it
+  MountNamespace,  // nor the private mounts below it
+  Cgroup,          // nor the cgroup below it
 };
-inline constexpr std::uint32_t kLastCause = static_cast<std::uint32_t>(Cause::MountNamespace);
+inline constexpr std::uint32_t kLastCause = static_cast<std::uint32_t>(Cause::Cgroup);
 
 enum class Outcome : std::uint32_t { Ok, Failed, NotApplicable };
 inline constexpr std::uint32_t kLastOutcome = static_cast<std::uint32_t>(Outcome::NotApplicable);
@@ -44,7 +45,7 @@ Reply not_applicable(std::string_view why);
 // Takes errno.
 Reply failed(std::string_view act, Cause cause = Cause::Itself);
 // A call that went through and did not do what it says.
-Reply wrong(std::string_view what);
+Reply wrong(std::string_view what, Cause cause = Cause::Itself);
 
 using Body = std::function<Reply()>;
 

@@ -1,3 +1,4 @@
+#include "base/result.h"
 #include "host/probe_sys.h"
 #include "host/probe_trials.h"
 
@@ -26,23 +27,23 @@ struct Option {
   const char* value;
 };
 
-// A new filesystem that is attached nowhere yet; or none, with the failure in `problem`.
-UniqueFd new_filesystem(const char* type, std::initializer_list<Option> options,
-                        std::uint64_t attributes, std::optional<Reply>& problem) {
+// A descriptor, or how the way there failed.
+using Made = Result<UniqueFd, Reply>;
+
+Made not_made(std::string_view act) { return unexpected(failed(act)); }
+
+// A new filesystem that is attached nowhere yet.
+Made new_filesystem(const char* type, std::initializer_list<Option> options,
+                    std::uint64_t attributes) {
   const UniqueFd fs = fsopen(type);
-  if (!fs) problem = failed(fmt::format("fsopen {}", type));
-  if (!fs) return {};
+  if (!fs) return not_made(fmt::format("fsopen {}", type));
   for (const Option& option : options) {
     if (fsconfig_string(fs.get(), option.key, option.value)) continue;
-    problem = failed(fmt::format("fsconfig {} {}={}", type, option.key, option.value));
-    return {};
+    return not_made(fmt::format("fsconfig {} {}={}", type, option.key, option.value));
   }
-  if (!fsconfig_create(fs.get())) {
-    problem = failed(fmt::format("create {}", type));
-    return {};
-  }
+  if (!fsconfig_create(fs.get())) return not_made(fmt::format("create {}", type));
   UniqueFd mount = fsmount(fs.get(), attributes);
-  if (!mount) problem = failed(fmt::format("fsmount {}", type));
+  if (!mount) return not_made(fmt::format("fsmount {}", type));
   return mount;
 }
 
@@ -60,23 +61,17 @@ Reply on_the_way(Reply reply) {
 
 // The base view in small: a tmpfs on top of "/", reached by its descriptor, with `trees` of the
 // host at the same places in it.
-UniqueFd make_root(std::initializer_list<const char*> trees, std::optional<Reply>& problem) {
-  UniqueFd root =
-      new_filesystem("tmpfs", {{"mode", "0755"}, {"size", "1m"}}, kPrivateAttributes, problem);
-  if (!root) return {};
-  if (!move_mount(root.get(), AT_FDCWD, "/")) {
-    problem = failed("move_mount of a root");
-    return {};
-  }
+Made make_root(std::initializer_list<const char*> trees) {
+  TRY(UniqueFd root,
+      new_filesystem("tmpfs", {{"mode", "0755"}, {"size", "1m"}}, kPrivateAttributes));
+  if (!move_mount(root.get(), AT_FDCWD, "/")) return not_made("move_mount of a root");
   for (const char* tree : trees) {
     const UniqueFd copy = open_tree(AT_FDCWD, tree, kCloneTree);
     if (!copy || ::mkdirat(root.get(), tree + 1, 0755) != 0) {
-      problem = failed(fmt::format("open_tree {}", tree));
-      return {};
+      return not_made(fmt::format("open_tree {}", tree));
     }
     if (!move_mount(copy.get(), root.get(), tree + 1)) {
-      problem = failed(fmt::format("move_mount of {}", tree));
-      return {};
+      return not_made(fmt::format("move_mount of {}", tree));
     }
   }
   return root;
@@ -92,19 +87,17 @@ std::optional<Reply> pivot(int root) {
 // Runs `body` as a box whose root is a view with /proc and /dev, the way real ones find them.
 Reply in_viewed_box(const Stage& stage, const Body& body) {
   if (const auto problem = stand_as_launcher(stage)) return *problem;
-  std::optional<Reply> problem;
-  const UniqueFd root = make_root({"/proc", "/dev"}, problem);
-  if (!root) return on_the_way(*problem);
-  if (const auto stuck = pivot(root.get())) return on_the_way(*stuck);
+  const Made root = make_root({"/proc", "/dev"});
+  if (!root) return on_the_way(root.error());
+  if (const auto stuck = pivot(root->get())) return on_the_way(*stuck);
   return in_box(stage, CLONE_NEWNS | CLONE_NEWPID, body);
 }
 
 Reply mount_proc() {
-  std::optional<Reply> problem;
-  const UniqueFd proc =
-      new_filesystem("proc", {}, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, problem);
-  if (!proc) return *problem;
-  if (!move_mount(proc.get(), AT_FDCWD, "proc")) return failed("move_mount of proc");
+  const Made proc =
+      new_filesystem("proc", {}, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+  if (!proc) return proc.error();
+  if (!move_mount(proc->get(), AT_FDCWD, "proc")) return failed("move_mount of proc");
   std::array<char, 16> self{};
   if (::readlink("/proc/self", self.data(), self.size() - 1) < 0) return failed("read /proc/self");
   if (std::string_view(self.data()) != "1") return wrong("it shows another pid namespace");
@@ -112,11 +105,10 @@ Reply mount_proc() {
 }
 
 Reply mount_devpts() {
-  std::optional<Reply> problem;
-  const UniqueFd pts = new_filesystem("devpts", {{"ptmxmode", "0666"}, {"mode", "0620"}},
-                                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, problem);
-  if (!pts) return *problem;
-  if (!move_mount(pts.get(), AT_FDCWD, "dev/pts")) return failed("move_mount of devpts");
+  const Made pts = new_filesystem("devpts", {{"ptmxmode", "0666"}, {"mode", "0620"}},
+                                  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  if (!pts) return pts.error();
+  if (!move_mount(pts->get(), AT_FDCWD, "dev/pts")) return failed("move_mount of devpts");
   const UniqueFd terminal(::open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW));
   if (!terminal) return failed("open ptmx");
   int unlocked = 0;
@@ -138,17 +130,13 @@ Reply try_openat2(const Stage& /*stage*/) {
 // Once as the launcher mounts a root, once as a box mounts its scratch space.
 Reply try_tmpfs(const Stage& stage) {
   if (const auto problem = stand_as_launcher(stage)) return *problem;
-  std::optional<Reply> problem;
-  const UniqueFd root =
-      new_filesystem("tmpfs", {{"mode", "0755"}, {"size", "1m"}}, kPrivateAttributes, problem);
-  if (!root) return *problem;
+  const Made root = new_filesystem("tmpfs", {{"mode", "0755"}, {"size", "1m"}}, kPrivateAttributes);
+  if (!root) return root.error();
   return in_box(stage, CLONE_NEWNS, [] {
-    std::optional<Reply> stuck;
-    const UniqueFd scratch =
-        new_filesystem("tmpfs", {{"mode", "0755"}, {"size", "65536"}, {"nr_inodes", "1024"}},
-                       kPrivateAttributes, stuck);
-    if (!scratch) return *stuck;
-    if (::mkdirat(scratch.get(), "made", 0700) != 0) return failed("make a directory in a tmpfs");
+    const Made scratch = new_filesystem(
+        "tmpfs", {{"mode", "0755"}, {"size", "65536"}, {"nr_inodes", "1024"}}, kPrivateAttributes);
+    if (!scratch) return scratch.error();
+    if (::mkdirat(scratch->get(), "made", 0700) != 0) return failed("make a directory in a tmpfs");
     return seen("fsopen, fsconfig, fsmount; sizes kept");
   });
 }
@@ -173,19 +161,17 @@ Reply try_mount_setattr(const Stage& stage) {
 
 Reply try_move_mount(const Stage& stage) {
   if (const auto problem = stand_as_launcher(stage)) return *problem;
-  std::optional<Reply> problem;
-  const UniqueFd root = make_root({"/usr"}, problem);
-  if (!root) return *problem;
-  if (::faccessat(root.get(), "usr/bin", F_OK, 0) != 0) return wrong("nothing is attached");
+  const Made root = make_root({"/usr"});
+  if (!root) return root.error();
+  if (::faccessat(root->get(), "usr/bin", F_OK, 0) != 0) return wrong("nothing is attached");
   return seen("trees attached to a new root");
 }
 
 Reply try_pivot_root(const Stage& stage) {
   if (const auto problem = stand_as_launcher(stage)) return *problem;
-  std::optional<Reply> problem;
-  const UniqueFd root = make_root({"/usr"}, problem);
-  if (!root) return on_the_way(*problem);
-  if (const auto stuck = pivot(root.get())) return *stuck;
+  const Made root = make_root({"/usr"});
+  if (!root) return on_the_way(root.error());
+  if (const auto stuck = pivot(root->get())) return *stuck;
   if (::access("/usr/bin", F_OK) != 0) return wrong("the new root is not there");
   if (::access("/proc", F_OK) == 0) return wrong("the old root is there still");
   return seen("the old root is gone");

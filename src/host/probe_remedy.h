@@ -23,6 +23,7 @@ struct Hints {
   std::optional<long> apparmor_restrict;    // kernel.apparmor_restrict_unprivileged_userns
   std::optional<long> userns_clone;         // kernel.unprivileged_userns_clone
   std::optional<long> max_user_namespaces;  // user.max_user_namespaces
+  bool in_user_namespace = false;           // not the initial one
   bool is_filtered = false;                 // a seccomp filter is on this process already
   bool proc_is_masked = false;              // something is mounted below /proc
   bool is_chrooted = false;                 // "/" is no mount of this namespace

@@ -17,7 +17,9 @@
 #include "base/file.h"
 #include "launch/child/context.h"
 #include "launch/child/sys.h"
+#include "launch/child/message.h"
 #include "launch/id_mapped.h"
+#include "launch/packet.h"
 #include "launch/stopwatch.h"
 
 namespace glovebox::launch {
@@ -45,29 +47,6 @@ Result<void> join_own_keyring() {
     return fail_os(errno, "join a session keyring of the launcher's own");
   }
   return {};
-}
-
-// The tree at `path`, which must still be the one that was looked up, as a detached copy.
-Result<UniqueFd> clone_tree(const char* path, const plan::FlatTree& tree) {
-  const UniqueFd place(sys::openat2(AT_FDCWD, path, O_PATH,
-                                    RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
-  if (!place) return fail_os(errno, "open {}", path);
-  struct stat info {};
-  if (::fstat(place.get(), &info) != 0) return fail_os(errno, "stat {}", path);
-  if (info.st_dev != tree.device || info.st_ino != tree.inode) {
-    return fail(Code::Denied, "{} was replaced while the box was being started", path);
-  }
-  UniqueFd copy(sys::open_tree(place.get(), "",
-                               OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH));
-  if (!copy) return fail_os(errno, "copy the mount of {}", path);
-  return copy;
-}
-
-std::uint64_t attributes_of_tree(const plan::PlanView& plan, std::size_t index) {
-  for (const plan::FlatStep& step : plan.box()) {
-    if (static_cast<plan::Op>(step.op) == plan::Op::AttachTree && step.a == index) return step.b;
-  }
-  return MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 }
 
 std::vector<char*> pointers(const plan::PlanView& plan, std::span<const std::uint32_t> texts) {
@@ -128,9 +107,11 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
     if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0) {
       return fail_os(errno, "set securebits");
     }
-  } else {
-    TRY_VOID(launcher.enter_user_namespace(facts));
   }
+  launcher.own_uid_ = facts.uid;
+  launcher.own_gid_ = facts.gid;
+  if (life == Life::OneBox) return launcher;
+  if (facts.tier == host::Tier::User) TRY_VOID(launcher.enter_user_namespace());
   TRY_VOID(launcher.enter_mount_namespace());
   return launcher;
 }
@@ -142,28 +123,24 @@ void Launcher::hide_arguments(int argc, char** argv) {
   title_ = {argv[0], static_cast<std::size_t>(end - argv[0])};
 }
 
-Result<void> Launcher::enter_user_namespace(const host::HostFacts& facts) {
-  own_uid_ = facts.uid;
-  own_gid_ = facts.gid;
+Result<void> Launcher::enter_user_namespace() {
   if (::unshare(CLONE_NEWUSER) != 0) {
     return fail_os(errno, "make a user namespace ({})", kRemedy);
   }
-  if (!write_id_maps(facts.uid, facts.uid, facts.gid, facts.gid)) {
+  if (!write_id_maps(own_uid_, own_uid_, own_gid_, own_gid_)) {
     return fail_os(errno, "map the caller into a user namespace ({})", kRemedy);
   }
   return {};
 }
 
-// Serving, mounts made on the host later still appear in the host's view (slave); nothing that is
-// mounted here ever appears on the host.
+// Mounts made on the host later still appear in the host's view (slave); nothing that is mounted here
+// ever appears on the host.
 Result<void> Launcher::enter_mount_namespace() {
   if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
-  const unsigned long kind = life_ == Life::Serving ? MS_SLAVE : MS_PRIVATE;
-  const sys::MountAttributes change{0, 0, kind, 0};
+  const sys::MountAttributes change{0, 0, MS_SLAVE, 0};
   if (!sys::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, change)) {
     return fail_os(errno, "cut the mounts off from the host");
   }
-  if (life_ == Life::OneBox) return {};
   TRY(host_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
   return networks_.open();
 }
@@ -171,59 +148,46 @@ Result<void> Launcher::enter_mount_namespace() {
 // Where this process stands decides what a clone copies, so it is tracked, and a box is cloned from
 // the finished base view or not at all (clone_box checks).
 Result<void> Launcher::go_outside() {
-  if (life_ == Life::OneBox || view_ == View::Host) return {};
+  if (view_ == View::Host) return {};
   if (::setns(host_view_.get(), CLONE_NEWNS) != 0) return fail_os(errno, "enter the host's view");
   view_ = View::Host;
   return {};
 }
 
 Result<void> Launcher::go_inside() {
-  if (life_ == Life::OneBox || view_ == View::Base) return {};
+  if (view_ == View::Base) return {};
   if (::setns(base_view_.get(), CLONE_NEWNS) != 0) return fail_os(errno, "enter the base view");
   view_ = View::Base;
   return {};
 }
 
+// Without the right to copy mounts out here (an ordinary user's launcher for one box), the box's first
+// process opens the trees; their places stay empty.
 Result<std::vector<UniqueFd>> Launcher::open_trees(const plan::PlanView& plan, std::uint32_t uid) {
-  std::vector<UniqueFd> trees;
+  std::vector<UniqueFd> trees(plan.trees().size());
+  if (trees.empty() || (tier_ == host::Tier::User && life_ == Life::OneBox)) return trees;
+  TRY_VOID(go_outside());
   IdMaps maps(uid);
-  for (const plan::FlatTree& tree : plan.trees()) {
-    const char* path = plan.text(tree.path);
-    TRY(UniqueFd copy, clone_tree(path, tree));
-    sys::MountAttributes change{attributes_of_tree(plan, trees.size()), 0, 0, 0};
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    const plan::FlatTree& tree = plan.trees()[i];
+    int userns = -1;
     if (tier_ == host::Tier::Root) {
       TRY(const BorrowedFd map, maps.from(tree.owner, tree.group));
-      change.set |= MOUNT_ATTR_IDMAP;
-      change.userns_fd = static_cast<std::uint64_t>(map.get());
+      userns = map.get();
     }
-    if (!sys::mount_setattr(copy.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, change)) {
-      if (errno == EINVAL && tier_ == host::Tier::Root) {
-        return fail(Code::Unsupported,
-                    "{}: its filesystem (or one mounted below it) does not take idmapped mounts, so "
-                    "its owner cannot be made the box's user (run as that owner instead of root)",
-                    path);
-      }
-      return fail_os(errno, "set the mount attributes of {}", path);
-    }
-    trees.push_back(std::move(copy));
+    trees[i] = UniqueFd(open_host_tree(plan.text(tree.path), tree, tree.attributes, userns));
+    if (!trees[i]) return tl::unexpected(tree_error(plan.text(tree.path), errno));
   }
   return trees;
 }
 
 Result<void> Launcher::build_base(const plan::PlanView& plan) {
-  std::string key = plan.base_key();
-  if (key == base_key_) return go_inside();
+  if (base_plan_ && base_plan_->has_same_base(plan)) return go_inside();
   TRY_VOID(go_outside());
-  base_key_.clear();
+  base_plan_.reset();
   base_view_.reset();
-  if (life_ == Life::Serving) {
-    if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
-    const sys::MountAttributes change{0, 0, MS_PRIVATE, 0};
-    if (!sys::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, change)) {
-      return fail_os(errno, "cut the base view off from the host");
-    }
-    view_ = View::Unfinished;
-  }
+  if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
+  view_ = View::Unfinished;
   ChildContext context;
   context.strings = plan.strings();
   const mode_t mask = ::umask(0);
@@ -234,17 +198,16 @@ Result<void> Launcher::build_base(const plan::PlanView& plan) {
     return tl::unexpected(step_error(plan::unflatten(plan, step), os_errno));
   }
   ::umask(mask);
-  if (life_ == Life::Serving) {
-    TRY(base_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
-  }
+  TRY(base_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
   view_ = View::Base;
-  base_key_ = std::move(key);
+  base_bytes_.assign(plan.bytes().begin(), plan.bytes().end());
+  TRY(base_plan_, plan::PlanView::decode(base_bytes_));
   return {};
 }
 
 Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& files,
                                  const std::vector<UniqueFd>& trees, Box& box) {
-  GLOVEBOX_CHECK(view_ == View::Base);
+  GLOVEBOX_CHECK(life_ == Life::OneBox || view_ == View::Base);
   std::vector<int> tree_fds;
   for (const UniqueFd& tree : trees) tree_fds.push_back(tree.get());
   const std::vector<char*> argv = pointers(plan, plan.argv());
@@ -253,11 +216,16 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   const bool root = tier_ == host::Tier::Root;
 
   ChildContext context;
-  context.steps = plan.box();
+  context.early = plan.early();
+  context.base = plan.base();
+  context.base_is_built = life_ == Life::Serving;
+  context.box = plan.box();
   context.strings = plan.strings();
   context.filter = plan.filter();
+  context.trees = plan.trees();
   context.tree_fds = tree_fds;
   context.cgroup_fds = box.cgroup.join_fds();
+  context.cgroups_awaited = cgroup_comes_later(plan) ? plan.controllers().size() : 0;
   context.outside_uid = root ? box.uid.uid() : own_uid_;
   context.outside_gid = root ? box.uid.uid() : own_gid_;
   context.title = title_;
@@ -298,6 +266,20 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   return {};
 }
 
+// On version 1 the command joins its cgroups just before it executes, so a launcher that has none
+// ready makes them while the box builds itself. On version 2 the box is cloned into its cgroup.
+bool Launcher::cgroup_comes_later(const plan::PlanView& plan) const {
+  return life_ == Life::OneBox && !plan.controllers().empty() &&
+         plan.header().cgroup_version == static_cast<std::uint32_t>(host::CgroupVersion::V1);
+}
+
+Result<void> Launcher::send_cgroup(const plan::PlanView& plan, const StartFiles& files, Box& box) {
+  TRY(box.cgroup, make_cgroup(plan));
+  const Order order{kOrderJoin, 0};
+  const std::span<const std::byte> part = bytes_of(order);
+  return send_packet(BorrowedFd(files.status_outside), {&part, 1}, box.cgroup.join_fds());
+}
+
 Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files) {
   if (plan.header().tier != static_cast<std::uint32_t>(tier_)) {
     return fail(Code::Invalid, "the plan was made for another kind of launcher");
@@ -307,20 +289,22 @@ Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files)
   if (leases_) {
     TRY(box.uid, leases_->take());
   }
-  if (!plan.controllers().empty()) {
+  if (!plan.controllers().empty() && !cgroup_comes_later(plan)) {
     TRY(box.cgroup, make_cgroup(plan));
     watch.lap("make-cgroup");
   }
-  std::vector<UniqueFd> trees;
-  if (!plan.trees().empty()) {
-    TRY_VOID(go_outside());
-    TRY(trees, open_trees(plan, box.uid.uid()));
-    watch.lap("open-trees");
+  TRY(const std::vector<UniqueFd> trees, open_trees(plan, box.uid.uid()));
+  watch.lap("open-trees");
+  if (life_ == Life::Serving) {
+    TRY_VOID(build_base(plan));
+    watch.lap("base-view");
   }
-  TRY_VOID(build_base(plan));
-  watch.lap("base-view");
   TRY_VOID(clone_box(plan, files, trees, box));
   watch.lap("clone");
+  if (cgroup_comes_later(plan)) {
+    TRY_VOID(send_cgroup(plan, files, box));
+    watch.lap("make-cgroup (beside the box's own steps)");
+  }
   return box;
 }
 
@@ -337,7 +321,7 @@ bool Launcher::stock_up() {
     // What cannot be made ahead is made, or refused with its reason, when it is asked for.
     if (!go_outside()) return false;
     auto made = Cgroup::create(*plan, ++serial_);
-    if (!base_key_.empty() && !go_inside()) return false;
+    if (base_plan_ && !go_inside()) return false;
     if (made) {
       cgroups_.add(*std::move(made));
       return true;
@@ -345,6 +329,21 @@ bool Launcher::stock_up() {
   }
   const auto added = networks_.add_one();
   return added && *added;
+}
+
+Error tree_error(std::string_view path, int os_errno) {
+  if (os_errno == ESTALE) {
+    return Error{Code::Denied, 0,
+                 fmt::format("{} was replaced while the box was being started", path)};
+  }
+  if (os_errno == EINVAL) {
+    return Error{Code::Unsupported, os_errno,
+                 fmt::format("{}: its filesystem (or one mounted below it) does not take idmapped "
+                             "mounts, so its owner cannot be made the box's user (run as that owner "
+                             "instead of root)",
+                             path)};
+  }
+  return Error{Code::Os, os_errno, fmt::format("hand in {}: {}", path, errno_text(os_errno))};
 }
 
 Error step_error(const plan::Step& step, int os_errno) {

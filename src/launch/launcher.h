@@ -1,13 +1,13 @@
 // The launcher: obeys a plan and has a box to show for it.
 //
-// It lives in a mount namespace (as an ordinary user: also in a user namespace) of its own, in which
-// it builds the read-only base view that boxes share, and clones each box from there. It must be
-// single-threaded for life: it changes its own namespaces and ids, and its children run on a copy of
-// its memory without executing anything first.
+// It must be single-threaded for life: it changes its own namespaces and ids, and its children run on
+// a copy of its memory without executing anything first.
 //
-// Two lives: for one box (the command line: this process becomes the launcher), or serving many
-// (server.h). Serving, it keeps a second mount namespace with the host's tree, to open what is handed
-// into boxes later.
+// Two lives. For one box (the command line: this process is the launcher) it clones the box from where
+// it stands, and the box's first process builds everything. Serving many (server.h) it lives in a
+// mount namespace (as an ordinary user: also in a user namespace) of its own, builds the read-only
+// base view there once, and clones each box from it; a second mount namespace keeps the host's tree,
+// to open what is handed into boxes later.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ namespace glovebox::launch {
 // What a launch takes besides the plan. The descriptors are borrowed. -1: the box's own terminal.
 struct StartFiles {
   std::array<int, 3> stdio{0, 1, 2};
-  int status = -1;  // the box's end of the status socket
+  int status = -1;          // the box's end of the status socket
+  int status_outside = -1;  // the other end; used by a launcher for one box
 };
 
 struct StepTime {
@@ -77,13 +78,15 @@ class Launcher {
  private:
   Launcher(host::Tier tier, Life life) : tier_(tier), life_(life) {}
 
-  Result<void> enter_user_namespace(const host::HostFacts& facts);
+  Result<void> enter_user_namespace();
   Result<void> enter_mount_namespace();
   Result<std::vector<UniqueFd>> open_trees(const plan::PlanView& plan, std::uint32_t uid);
   Result<Cgroup> make_cgroup(const plan::PlanView& plan);
   Result<void> build_base(const plan::PlanView& plan);
   Result<void> go_outside();  // serving: to the host's tree
   Result<void> go_inside();   // and back to the base view
+  bool cgroup_comes_later(const plan::PlanView& plan) const;
+  Result<void> send_cgroup(const plan::PlanView& plan, const StartFiles& files, Box& box);
   Result<void> clone_box(const plan::PlanView& plan, const StartFiles& files,
                          const std::vector<UniqueFd>& trees, Box& box);
 
@@ -96,7 +99,8 @@ class Launcher {
   std::uint32_t own_gid_ = 0;
   std::optional<UidLeases> leases_;
   std::uint64_t serial_ = 0;
-  std::string base_key_;
+  std::vector<std::byte> base_bytes_;  // the plan that the base view was built for
+  std::optional<plan::PlanView> base_plan_;
   std::span<char> title_;
   UniqueFd host_view_;  // mount namespaces, when serving
   UniqueFd base_view_;
@@ -104,7 +108,8 @@ class Launcher {
   CgroupPool cgroups_;
 };
 
-// The sentence for a step that failed, with the remedy where one is known.
+// The sentence for a step or a tree that failed, with the remedy where one is known.
 Error step_error(const plan::Step& step, int os_errno);
+Error tree_error(std::string_view path, int os_errno);
 
 }  // namespace glovebox::launch

@@ -55,6 +55,8 @@ class Supervisor {
   void dispatch(const Waits& waits);
   void on_status();
   void on_message(const Message& message, UniqueFd attached);
+  const plan::Step* step_at(std::size_t index) const;
+  void note_times(const Message& message);
   void on_signal();
   void on_relay(const pollfd& ready, int index);
   void check_limits();
@@ -170,18 +172,18 @@ void Supervisor::on_message(const Message& message, UniqueFd attached) {
   const bool early = !command_started_;
   if (message.kind == MessageKind::Started && early && message.timed <= kTimedSteps) {
     command_started_ = true;
-    for (std::size_t i = 0; i < message.timed; ++i) {
-      const bool last = i + 1 == message.timed;
-      report_.times.push_back(
-          {last || i >= plan_.box.size() ? std::string("exec") : plan::to_text(plan_.box[i]),
-           message.times[i]});
-    }
+    if (detail_ == Detail::Full) note_times(message);
     if (attached) connect_terminal(std::move(attached));
     return;
   }
-  if (message.kind == MessageKind::StepFailed && early && message.step < plan_.box.size()) {
+  if (const plan::Step* step = step_at(message.step);
+      message.kind == MessageKind::StepFailed && early && step != nullptr) {
+    fail_with(EndReason::Failed, kRefusedExit, step_error(*step, message.os_errno).message);
+    return;
+  }
+  if (message.kind == MessageKind::TreeFailed && early && message.step < plan_.trees.size()) {
     fail_with(EndReason::Failed, kRefusedExit,
-              step_error(plan_.box[message.step], message.os_errno).message);
+              tree_error(plan_.trees[message.step].source.path, message.os_errno).message);
     return;
   }
   if (message.kind == MessageKind::ExecFailed && early) {
@@ -200,6 +202,22 @@ void Supervisor::on_message(const Message& message, UniqueFd attached) {
   }
   box_.kill();
   fail_with(EndReason::Failed, kRefusedExit, "the box's init sent a message out of turn");
+}
+
+const plan::Step* Supervisor::step_at(std::size_t index) const {
+  for (const auto* list : {&plan_.early, &plan_.base, &plan_.box}) {
+    if (index < list->size()) return &(*list)[index];
+    index -= list->size();
+  }
+  return nullptr;
+}
+
+void Supervisor::note_times(const Message& message) {
+  for (std::size_t i = 0; i < message.timed; ++i) {
+    const plan::Step* step = i + 1 < message.timed ? step_at(i) : nullptr;
+    report_.times.push_back(
+        {step != nullptr ? plan::to_text(*step) : std::string("exec"), message.times[i]});
+  }
 }
 
 void Supervisor::on_signal() {

@@ -1,6 +1,9 @@
 #include "plan/flat_plan.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include <linux/mount.h>
 
 namespace glovebox::plan {
 namespace {
@@ -59,12 +62,16 @@ FlatSection write_texts(Writer& writer, const std::vector<std::string>& texts) {
   return writer.section(offsets);
 }
 
+std::uint64_t tree_attributes(Access access) {
+  const std::uint64_t both = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  return access == Access::Write ? both : both | MOUNT_ATTR_RDONLY;
+}
+
 FlatSection write_trees(Writer& writer, const std::vector<Tree>& trees) {
   std::vector<FlatTree> flat;
   for (const Tree& tree : trees) {
-    flat.push_back({tree.source.device, tree.source.inode, writer.text(tree.source.path),
-                    tree.source.owner, tree.source.group,
-                    tree.source.kind == host::PathKind::Directory ? 1U : 0U});
+    flat.push_back({tree.source.device, tree.source.inode, tree_attributes(tree.access),
+                    writer.text(tree.source.path), tree.source.owner, tree.source.group, 0});
   }
   return writer.section(flat);
 }
@@ -96,6 +103,7 @@ std::vector<std::byte> encode(const LaunchPlan& plan) {
   header.memory_bytes = plan.cgroup.memory_bytes.value_or(0);
   header.pids = plan.cgroup.pids.value_or(0);
   header.cpus_milli = plan.cgroup.cpus_milli.value_or(0);
+  header.early = write_steps(writer, plan.early);
   header.base = write_steps(writer, plan.base);
   header.box = write_steps(writer, plan.box);
   header.trees = write_trees(writer, plan.trees);
@@ -128,14 +136,16 @@ Result<void> PlanView::check_sections() const {
            std::uint64_t{where.offset} + std::uint64_t{where.count} * item <= bytes_.size();
   };
   const FlatHeader& h = *header_;
-  const bool all = fits(h.base, sizeof(FlatStep)) && fits(h.box, sizeof(FlatStep)) &&
+  const bool all = fits(h.early, sizeof(FlatStep)) && fits(h.base, sizeof(FlatStep)) && fits(h.box, sizeof(FlatStep)) &&
                    fits(h.trees, sizeof(FlatTree)) &&
                    fits(h.controllers, sizeof(FlatController)) &&
                    fits(h.filter, sizeof(sock_filter)) && fits(h.argv, sizeof(std::uint32_t)) &&
                    fits(h.envp, sizeof(std::uint32_t)) &&
                    fits(h.candidates, sizeof(std::uint32_t)) && fits(h.strings, 1);
   if (!all) return malformed("section out of bounds");
-  if (h.base.count > kMaxSteps || h.box.count > kMaxSteps) return malformed("too many steps");
+  if (h.early.count > kMaxSteps || h.base.count > kMaxSteps || h.box.count > kMaxSteps) {
+    return malformed("too many steps");
+  }
   if (h.trees.count > kMaxTrees || h.controllers.count > kMaxControllers) {
     return malformed("too many trees or controllers");
   }
@@ -165,7 +175,7 @@ Result<void> PlanView::check_texts() const {
   for (const FlatController& controller : controllers()) {
     if (!inside(controller.name) || !inside(controller.parent)) return malformed("controller");
   }
-  for (const auto& list : {base(), box()}) {
+  for (const auto& list : {early(), base(), box()}) {
     for (const FlatStep& step : list) {
       if (!inside(step.text) || !inside(step.other)) return malformed("step text");
     }
@@ -174,7 +184,7 @@ Result<void> PlanView::check_texts() const {
 }
 
 Result<void> PlanView::check_steps() const {
-  for (const auto& list : {base(), box()}) {
+  for (const auto& list : {early(), base(), box()}) {
     for (const FlatStep& step : list) {
       if (step.op == 0 || step.op > kLastOp || step.zero != 0) return malformed("unknown step");
       if (static_cast<Op>(step.op) == Op::AttachTree && step.a >= header_->trees.count) {
@@ -185,13 +195,12 @@ Result<void> PlanView::check_steps() const {
   return {};
 }
 
-std::string PlanView::base_key() const {
-  std::string key;
-  for (const FlatStep& step : base()) {
-    key += fmt::format("{} {} {} {}\n{}\n", step.op, step.a, step.b, text(step.text),
-                       text(step.other));
-  }
-  return key;
+bool PlanView::has_same_base(const PlanView& other) const {
+  return std::ranges::equal(base(), other.base(), [&](const FlatStep& x, const FlatStep& y) {
+    return x.op == y.op && x.a == y.a && x.b == y.b &&
+           std::strcmp(text(x.text), other.text(y.text)) == 0 &&
+           std::strcmp(text(x.other), other.text(y.other)) == 0;
+  });
 }
 
 Step unflatten(const PlanView& plan, const FlatStep& step) {

@@ -37,10 +37,11 @@ struct FlatStep {
 struct FlatTree {
   std::uint64_t device;
   std::uint64_t inode;
+  std::uint64_t attributes;  // MOUNT_ATTR_*, set recursively
   std::uint32_t path;
   std::uint32_t owner;
   std::uint32_t group;
-  std::uint32_t is_directory;
+  std::uint32_t zero;
 };
 
 struct FlatController {
@@ -74,7 +75,7 @@ struct FlatHeader {
   FlatSection envp;
   FlatSection candidates;
   FlatSection strings;  // bytes
-  FlatSection zero;
+  FlatSection early;
 };
 static_assert(std::has_unique_object_representations_v<FlatHeader>);
 static_assert(std::has_unique_object_representations_v<FlatStep>);
@@ -89,6 +90,7 @@ class PlanView {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const FlatHeader& header() const { return *header_; }
+  std::span<const FlatStep> early() const { return section<FlatStep>(header_->early); }
   std::span<const FlatStep> base() const { return section<FlatStep>(header_->base); }
   std::span<const FlatStep> box() const { return section<FlatStep>(header_->box); }
   std::span<const FlatTree> trees() const { return section<FlatTree>(header_->trees); }
@@ -106,8 +108,8 @@ class PlanView {
   }
   const char* text(std::uint32_t offset) const { return strings() + offset; }
 
-  // The bytes that decide whether a base view built for one plan serves another.
-  std::string base_key() const;
+  // Whether a base view that was built for the other plan serves this one.
+  bool has_same_base(const PlanView& other) const;
 
  private:
   explicit PlanView(std::span<const std::byte> bytes)

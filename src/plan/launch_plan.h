@@ -3,10 +3,12 @@
 // Planning decides; the launcher and the code between clone and exec obey. A plan can be printed
 // (`glovebox explain`), compared in tests, and sent as bytes (flat_plan.h).
 //
-// Two lists of steps, in the order in which they run:
-//   base  by the launcher, in a mount namespace of its own: the read-only view of the system that
-//         boxes share. A running launcher builds it once and keeps it while plans ask for the same.
-//   box   by the box's first process, in its own namespaces: everything that is this box's alone.
+// Three lists of steps, in the order in which they run:
+//   early by the box's first process, in its own namespaces: what everything else rests on.
+//   base  the read-only view of the system. A serving launcher builds it once, in a mount namespace
+//         of its own, and keeps it while plans ask for the same; otherwise the box's first process
+//         builds it.
+//   box   by the box's first process: everything that is this box's alone.
 #pragma once
 
 #include <chrono>
@@ -35,9 +37,10 @@ enum class Op : std::uint32_t {
   MakeFile,
   MakeLink,  // other: target
   // The box.
+  BeginNetwork,       // a: 1 to bring loopback up; goes on beside the steps that follow
   MapIdentity,        // a: uid inside, b: gid inside
-  EnterNetwork,       // a: 1 to bring loopback up
-  MountScratch,       // a: bytes, b: inodes: one private tmpfs for all that is writable
+  EnterNetwork,       // waits for it and goes in
+  MountScratch,       // a: bytes, b: inodes, text: where; one private tmpfs for all that is writable
   AttachScratch,      // text: directory of it, other: where
   MountProc,          // a fresh proc for the pid namespace
   MountTerminals,     // a devpts of the box's own
@@ -53,7 +56,8 @@ enum class Op : std::uint32_t {
   LandlockAllow,      // a: rights, text: path below which they hold
   LandlockEnforce,
   InstallFilter,
-  CloseFiles,         // all but 0, 1, 2 and the status socket
+  AwaitCgroups,       // the command's cgroups, made meanwhile outside
+  CloseFiles,         // all but 0, 1, 2, the status socket and the cgroups
 };
 inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CloseFiles);
 
@@ -111,6 +115,7 @@ struct LaunchPlan {
   host::Tier tier = host::Tier::User;
   uid_t uid = 0;  // inside
   gid_t gid = 0;
+  std::vector<Step> early;
   std::vector<Step> base;
   std::vector<Step> box;
   std::vector<Tree> trees;

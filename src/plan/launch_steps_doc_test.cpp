@@ -62,6 +62,8 @@ LaunchPlan fullest_plan() {
   facts.open_files_hard = 4096;
   facts.stack_hard = 1ULL << 30;
   facts.system = {{"usr", ""}, {"bin", "usr/bin"}};
+  facts.cgroups.version = host::CgroupVersion::V1;
+  facts.cgroups.parents = {{"memory", "/cg/memory"}, {"pids", "/cg/pids"}};
 
   SandboxSpec spec;
   spec.command = {"true"};
@@ -75,8 +77,10 @@ LaunchPlan fullest_plan() {
 
 TEST(LaunchStepsDocument, NamesEveryOperationAndNoOther) {
   const std::string text = document();
-  Names documented = names_below(text, "The base view");
-  for (std::string& name : names_below(text, "The box")) documented.push_back(std::move(name));
+  Names documented;
+  for (const char* heading : {"First", "The base view", "The box"}) {
+    for (std::string& name : names_below(text, heading)) documented.push_back(std::move(name));
+  }
   std::sort(documented.begin(), documented.end());
   documented.erase(std::unique(documented.begin(), documented.end()), documented.end());
 
@@ -92,6 +96,7 @@ TEST(LaunchStepsDocument, NamesEveryOperationAndNoOther) {
 TEST(LaunchStepsDocument, ListsThemInTheOrderInWhichTheyRun) {
   const std::string text = document();
   const LaunchPlan plan = fullest_plan();
+  EXPECT_EQ(names_below(text, "First"), names_in_order(plan.early));
   EXPECT_EQ(names_below(text, "The base view"), names_in_order(plan.base));
   EXPECT_EQ(names_below(text, "The box"), names_in_order(plan.box));
 }

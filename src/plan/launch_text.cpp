@@ -42,9 +42,9 @@ std::string details(const Step& step) {
     case Op::MakeFile: return fmt::format("{}{}", where, step.text);
     case Op::MakeLink: return fmt::format("{}{} -> {}", where, step.text, step.other);
     case Op::MapIdentity: return fmt::format("uid {} gid {} inside", step.a, step.b);
-    case Op::EnterNetwork: return step.a != 0 ? "empty, loopback up" : "empty, loopback down";
+    case Op::BeginNetwork: return step.a != 0 ? "empty, loopback up" : "empty, loopback down";
     case Op::MountScratch:
-      return fmt::format("{}, {} inodes", bytes_to_text(step.a), step.b);
+      return fmt::format("{}, {} inodes, first at /{}", bytes_to_text(step.a), step.b, step.text);
     case Op::AttachScratch: return fmt::format("private:{} at /{}", step.text, step.other);
     case Op::AttachTree:
       return fmt::format("/{} ({})", step.text, mount_attributes_to_text(step.b));
@@ -105,6 +105,7 @@ std::string_view to_text(Op op) {
     case Op::MakeFile: return "make-file";
     case Op::MakeLink: return "make-link";
     case Op::MapIdentity: return "map-identity";
+    case Op::BeginNetwork: return "begin-network";
     case Op::EnterNetwork: return "enter-network";
     case Op::MountScratch: return "mount-scratch";
     case Op::AttachScratch: return "attach-scratch";
@@ -122,6 +123,7 @@ std::string_view to_text(Op op) {
     case Op::LandlockAllow: return "landlock-allow";
     case Op::LandlockEnforce: return "landlock-enforce";
     case Op::InstallFilter: return "install-filter";
+    case Op::AwaitCgroups: return "await-cgroups";
     case Op::CloseFiles: return "close-files";
   }
   return "unknown";
@@ -136,7 +138,9 @@ std::string to_text(const Step& step) {
 std::string to_text(const LaunchPlan& plan) {
   std::string text = fmt::format("tier {}, identity uid {} gid {} inside\n", host::to_text(plan.tier),
                                  plan.uid, plan.gid);
-  text += "\nbase view (launcher, its own mount namespace):\n";
+  text += "\nfirst, in new user, mount, pid, ipc, uts and cgroup namespaces:\n";
+  append_steps(text, plan.early);
+  text += "\nbase view:\n";
   append_steps(text, plan.base);
   text += "\nhanded in:\n";
   for (const Tree& tree : plan.trees) {
@@ -145,7 +149,7 @@ std::string to_text(const LaunchPlan& plan) {
   }
   if (plan.trees.empty()) text += "  nothing\n";
   text += "\ncgroup:\n" + cgroup_to_text(plan.cgroup);
-  text += "\nbox (in new user, mount, pid, net, ipc, uts and cgroup namespaces):\n";
+  text += "\nbox:\n";
   append_steps(text, plan.box);
   text += "\ncommand:\n  " + fmt::format("{}\n", fmt::join(plan.argv, " "));
   text += fmt::format("  tried as: {}\n", fmt::join(plan.candidates, " "));

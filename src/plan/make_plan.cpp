@@ -150,8 +150,8 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.base = view.base;
   plan.trees = view.trees;
 
-  plan.box.push_back({Op::MapIdentity, plan.uid, plan.gid});
-  plan.box.push_back({Op::EnterNetwork, spec.loopback == Loopback::Up ? 1U : 0U});
+  plan.early.push_back({Op::BeginNetwork, spec.loopback == Loopback::Up ? 1U : 0U});
+  plan.early.push_back({Op::MapIdentity, plan.uid, plan.gid});
   plan.guarantees.push_back({"network", spec.loopback == Loopback::Up
                                             ? "empty network namespace, loopback of its own"
                                             : "empty network namespace, loopback down"});
@@ -159,6 +159,7 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.guarantees.push_back({"ipc", "ipc namespace, private /dev/shm"});
   plan.box.insert(plan.box.end(), view.box.begin(), view.box.end());
   plan.guarantees.push_back({"filesystem", "mount namespace, pivoted root, read-only system"});
+  plan.box.push_back({Op::EnterNetwork});
   plan.box.push_back({Op::SetHostname, 0, 0, spec.hostname});
   plan.box.push_back({Op::ChangeDirectory, 0, 0, view.cwd});
   TRY_VOID(plan_limits(spec, facts, plan));
@@ -168,6 +169,7 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.box.push_back({Op::DropCapabilities});
   plan.box.push_back({Op::NoNewPrivileges});
   TRY_VOID(plan_landlock(spec, facts, view, plan));
+  if (!plan.cgroup.controllers.empty()) plan.box.push_back({Op::AwaitCgroups});
   plan.box.push_back({Op::CloseFiles});
   plan.filter = compile_filter(default_filter_rules());
   plan.box.push_back({Op::InstallFilter});

@@ -159,7 +159,8 @@ void plan_base(const host::HostFacts& facts, const Scratch& scratch, std::vector
 void plan_box(const SandboxSpec& spec, const Scratch& scratch, View& view) {
   const std::uint64_t bytes = spec.limits.disk_bytes.value_or(kDefaultDiskBytes);
   const std::uint64_t inodes = std::clamp<std::uint64_t>(bytes / 4096, 1024, 1U << 20);
-  view.box.push_back({Op::MountScratch, bytes, inodes});
+  // Its root is attached where the first of its directories then covers it.
+  view.box.push_back({Op::MountScratch, bytes, inodes, scratch.tops().front()});
   view.box.insert(view.box.end(), scratch.steps().begin(), scratch.steps().end());
   for (const std::string& top : scratch.tops()) {
     view.box.push_back({Op::AttachScratch, 0, 0, top, top});

@@ -11,12 +11,29 @@
 
 namespace glovebox::launch {
 
+inline constexpr std::size_t kMaxCgroupFds = 8;
+
+// What the helper that makes the network namespace works with; see network.cpp.
+struct NetworkHelper {
+  alignas(16) char stack[16 * 1024];
+  std::uint32_t thread_id = 0;  // the kernel clears it when the helper has ended
+  int loopback = 0;
+  int fd = -1;     // the namespace, or
+  int error = 0;   // why there is none
+  bool running = false;
+};
+
 struct ChildContext {
-  std::span<const plan::FlatStep> steps;
+  std::span<const plan::FlatStep> early;
+  std::span<const plan::FlatStep> base;
+  bool base_is_built = false;             // by a serving launcher
+  std::span<const plan::FlatStep> box;
   const char* strings = nullptr;
   std::span<const sock_filter> filter;
-  std::span<const int> tree_fds;     // detached trees, by the plan's index
+  std::span<const plan::FlatTree> trees;
+  std::span<int> tree_fds;           // detached trees, by index; -1: opened here, before the base
   std::span<const int> cgroup_fds;   // `tasks` files of the box's cgroups (version 1)
+  std::size_t cgroups_awaited = 0;   // or how many of them the launcher will send
   std::uint32_t outside_uid = 0;     // as the launcher's user namespace counts
   std::uint32_t outside_gid = 0;
   bool network_is_given = false;     // the clone already happened in an empty network namespace
@@ -28,6 +45,8 @@ struct ChildContext {
   std::span<char> title;             // where the launcher's own arguments lie
 
   // Registers that steps leave for later steps.
+  NetworkHelper* network = nullptr;
+  int awaited_fds[kMaxCgroupFds] = {};
   int root_fd = -1;
   int scratch_fd = -1;
   int ruleset_fd = -1;
@@ -48,15 +67,24 @@ bool attach_host(ChildContext& context, const char* source, const char* target,
                  std::uint64_t attributes) noexcept;
 bool seal_root(const ChildContext& context) noexcept;
 bool pivot_into_root(ChildContext& context) noexcept;
-bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes) noexcept;
+bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes,
+                   const char* target) noexcept;
 bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept;
 bool mount_proc() noexcept;
 bool mount_terminals() noexcept;
 bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,
                  const char* target) noexcept;
 
+// Opens a tree of the host that must still be the one that was looked up (ESTALE if not), as a
+// detached copy with these attributes. `userns` >= 0: idmapped by it. -1 with errno set. Also used by
+// the launcher, where it has the rights that the box's first process lacks.
+int open_host_tree(const char* path, const plan::FlatTree& tree, std::uint64_t attributes,
+                   int userns) noexcept;
+
 bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t gid) noexcept;
-bool enter_network(const ChildContext& context, std::uint64_t loopback) noexcept;
+bool begin_network(ChildContext& context, std::uint64_t loopback) noexcept;
+bool enter_network(ChildContext& context) noexcept;
+bool await_cgroups(ChildContext& context) noexcept;
 bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept;
 bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept;
 bool drop_capabilities() noexcept;

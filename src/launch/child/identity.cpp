@@ -1,12 +1,7 @@
 #include <linux/capability.h>
-#include <linux/if.h>
 #include <linux/securebits.h>
-#include <linux/sockios.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include "launch/child/context.h"
 #include "launch/child/sys.h"
@@ -67,24 +62,6 @@ bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t 
   }
   // No process of the box may look into its init: not its memory, its files, nor its program.
   return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
-}
-
-bool raise_loopback() noexcept {
-  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  ifreq request{};
-  request.ifr_name[0] = 'l';
-  request.ifr_name[1] = 'o';
-  request.ifr_flags = IFF_UP | IFF_RUNNING;
-  const bool done = ::ioctl(fd, SIOCSIFFLAGS, &request) == 0;
-  sys::close_quietly(fd);
-  return done;
-}
-
-bool enter_network(const ChildContext& context, std::uint64_t loopback) noexcept {
-  if (context.network_is_given) return true;
-  if (::syscall(SYS_unshare, CLONE_NEWNET) != 0) return false;
-  return loopback == 0 || raise_loopback();
 }
 
 bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept {

@@ -19,7 +19,6 @@ namespace {
 constexpr int kRefused = 125;
 constexpr int kStatusFd = 3;
 constexpr int kFirstCgroupFd = 4;
-constexpr int kMaxCgroupFds = 8;
 
 #if defined(__x86_64__)
 constexpr std::uint16_t kMachine = EM_X86_64;
@@ -228,25 +227,93 @@ bool close_files(ChildContext& context) noexcept {
   return sys::close_range(first_closed, ~0U);
 }
 
-void run_box(ChildContext& context) noexcept {
-  Message message{};
-  hide_command_line(context);
-  ::umask(0);
-  // The launcher's death is the box's. Identity changes clear this, so it is set again below.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+bool await_cgroups(ChildContext& context) noexcept {
+  if (context.cgroups_awaited == 0) return true;
+  if (context.cgroups_awaited > kMaxCgroupFds) {
+    errno = EINVAL;
+    return false;
+  }
+  Order order{};
+  iovec part{&order, sizeof(order)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxCgroupFds)] = {};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  packet.msg_control = control;
+  packet.msg_controllen = sizeof(control);
+  const ssize_t size = ::recvmsg(context.status_fd, &packet, MSG_CMSG_CLOEXEC);
+  if (size < 0) return false;
+  const cmsghdr* header = CMSG_FIRSTHDR(&packet);
+  const std::size_t bytes = context.cgroups_awaited * sizeof(int);
+  if (size != sizeof(order) || order.kind != kOrderJoin || header == nullptr ||
+      header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(bytes)) {
+    errno = EPROTO;
+    return false;
+  }
+  __builtin_memcpy(context.awaited_fds, CMSG_DATA(header), bytes);
+  context.cgroup_fds = {context.awaited_fds, context.cgroups_awaited};
+  return true;
+}
+
+namespace {
+
+// Runs one list and notes what each step took. `offset` is where the list begins in the count.
+void run_list(ChildContext& context, std::span<const plan::FlatStep> list, std::size_t offset,
+              Message& message) noexcept {
   std::uint64_t before = now_ns();
-  for (std::size_t i = 0; i < context.steps.size(); ++i) {
-    if (!run_step(context, context.steps[i])) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!run_step(context, list[i])) {
       message.kind = MessageKind::StepFailed;
-      message.step = static_cast<std::uint32_t>(i);
+      message.step = static_cast<std::uint32_t>(offset + i);
       message.os_errno = errno;
       give_up(context.status_fd, message);
     }
     const std::uint64_t after = now_ns();
-    if (i < kTimedSteps - 1) message.times[i] = static_cast<std::uint32_t>(after - before);
+    if (offset + i < kTimedSteps - 1) {
+      message.times[offset + i] = static_cast<std::uint32_t>(after - before);
+    }
     before = after;
-    message.timed = static_cast<std::uint32_t>(i < kTimedSteps - 1 ? i + 1 : kTimedSteps - 1);
   }
+}
+
+// Trees that the launcher had no right to open: as an ordinary user only this process, in its own
+// namespaces, may copy mounts.
+void open_own_trees(ChildContext& context, Message& message) noexcept {
+  for (std::size_t i = 0; i < context.tree_fds.size(); ++i) {
+    if (context.tree_fds[i] >= 0) continue;
+    const plan::FlatTree& tree = context.trees[i];
+    context.tree_fds[i] =
+        open_host_tree(context.strings + tree.path, tree, tree.attributes, /*userns=*/-1);
+    if (context.tree_fds[i] >= 0) continue;
+    message.kind = MessageKind::TreeFailed;
+    message.step = static_cast<std::uint32_t>(i);
+    message.os_errno = errno;
+    give_up(context.status_fd, message);
+  }
+}
+
+void run_steps(ChildContext& context, Message& message) noexcept {
+  run_list(context, context.early, 0, message);
+  open_own_trees(context, message);
+  if (!context.base_is_built) run_list(context, context.base, context.early.size(), message);
+  const std::size_t before_box = context.early.size() + context.base.size();
+  run_list(context, context.box, before_box, message);
+  const std::size_t all = before_box + context.box.size();
+  message.timed = static_cast<std::uint32_t>(all < kTimedSteps - 1 ? all : kTimedSteps - 1);
+}
+
+}  // namespace
+
+void run_box(ChildContext& context) noexcept {
+  Message message{};
+  NetworkHelper network;
+  context.network = &network;
+  hide_command_line(context);
+  ::umask(0);
+  // The launcher's death is the box's. Identity changes clear this, so it is set again below.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  run_steps(context, message);
+  const std::uint64_t before = now_ns();
   ::umask(022);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 

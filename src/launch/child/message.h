@@ -11,10 +11,11 @@
 
 namespace glovebox::launch {
 
-inline constexpr std::uint32_t kTimedSteps = 128;
+inline constexpr std::uint32_t kTimedSteps = 192;
 
 enum class MessageKind : std::uint32_t {
   StepFailed = 1,  // step, os_errno: nothing has run
+  TreeFailed,      // step: index of the tree, os_errno: nothing has run
   ExecFailed,      // exec_problem, os_errno: nothing has run
   Started,         // the command has been executed; times are valid
   Exited,          // wait_status
@@ -32,20 +33,21 @@ enum class ExecProblem : std::uint32_t {
 
 struct Message {
   MessageKind kind;
-  std::uint32_t step;  // index into the box's steps
+  std::uint32_t step;  // counted through the plan's early, base and box lists
   std::int32_t os_errno;
   std::int32_t wait_status;
   ExecProblem exec_problem;
-  std::uint32_t timed;                    // how many entries of `times` are valid
-  std::uint32_t times[kTimedSteps];       // ns each step took; the last is the command's exec
+  std::uint32_t timed;               // how many entries of `times` are valid
+  std::uint32_t times[kTimedSteps];  // ns each step took; the last is the command's exec
 };
 static_assert(std::has_unique_object_representations_v<Message>);
 
-// The other way: a signal to pass on to the command.
+// The other way.
 struct Order {
-  std::uint32_t kind;  // 1: signal
+  std::uint32_t kind;
   std::int32_t signal;
 };
-inline constexpr std::uint32_t kOrderSignal = 1;
+inline constexpr std::uint32_t kOrderSignal = 1;  // pass a signal on to the command
+inline constexpr std::uint32_t kOrderJoin = 2;    // before the start: the cgroups, as descriptors
 
 }  // namespace glovebox::launch

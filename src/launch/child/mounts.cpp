@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMountDetach = 2;  // MNT_DETACH
 constexpr std::uint64_t kPrivateAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+constexpr std::uint64_t kPrivatePropagation = 1U << 18U;  // MS_PRIVATE
 constexpr unsigned kCloneTree = OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE;
 
 // A new filesystem, not attached anywhere yet, or -1.
@@ -60,7 +61,8 @@ bool attach_host(ChildContext& context, const char* source, const char* target,
                  std::uint64_t attributes) noexcept {
   const int tree = sys::open_tree(AT_FDCWD, source, kCloneTree);
   if (tree < 0) return false;
-  const sys::MountAttributes change{attributes, 0, 0, 0};
+  // Private: what is mounted on the host later does not appear in the box.
+  const sys::MountAttributes change{attributes, 0, kPrivatePropagation, 0};
   if (!sys::mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, change) ||
       !has_attributes(tree, attributes)) {
     sys::close_quietly(tree);
@@ -86,7 +88,10 @@ bool pivot_into_root(ChildContext& context) noexcept {
   return ::chdir("/") == 0;
 }
 
-bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes) noexcept {
+// The filesystem itself is attached, under the first of its directories: a mount that is only held by
+// a descriptor would be dissolved when that is closed, which waits for the whole machine.
+bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes,
+                   const char* target) noexcept {
   const int fs = sys::fsopen("tmpfs");
   if (fs < 0) return false;
   Line size;
@@ -99,7 +104,8 @@ bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t ino
     return false;
   }
   context.scratch_fd = create_filesystem(fs, kPrivateAttributes);
-  return context.scratch_fd >= 0;
+  return context.scratch_fd >= 0 &&
+         sys::move_mount(context.scratch_fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept {
@@ -126,6 +132,32 @@ bool mount_terminals() noexcept {
   }
   const int mount = create_filesystem(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   return mount >= 0 && attach(mount, AT_FDCWD, "dev/pts");
+}
+
+int open_host_tree(const char* path, const plan::FlatTree& tree, std::uint64_t attributes,
+                   int userns) noexcept {
+  const int place =
+      sys::openat2(AT_FDCWD, path, O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (place < 0) return -1;
+  struct stat info {};
+  int copy = -1;
+  if (::fstat(place, &info) == 0) {
+    if (info.st_dev == tree.device && info.st_ino == tree.inode) {
+      copy = sys::open_tree(place, "", kCloneTree | AT_EMPTY_PATH);
+    } else {
+      errno = ESTALE;
+    }
+  }
+  sys::close_quietly(place);
+  if (copy < 0) return -1;
+  sys::MountAttributes change{attributes, 0, kPrivatePropagation, 0};
+  if (userns >= 0) {
+    change.set |= MOUNT_ATTR_IDMAP;
+    change.userns_fd = static_cast<std::uint64_t>(userns);
+  }
+  if (sys::mount_setattr(copy, "", AT_EMPTY_PATH | AT_RECURSIVE, change)) return copy;
+  sys::close_quietly(copy);
+  return -1;
 }
 
 // The target lies in trees that earlier boxes may have written, so no link on the way is followed.

@@ -37,8 +37,9 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
       return make_file(place_fd(context, step), text, static_cast<mode_t>(step.b));
     case Op::MakeLink: return ::symlinkat(other, place_fd(context, step), text) == 0;
     case Op::MapIdentity: return map_identity(context, step.a, step.b);
-    case Op::EnterNetwork: return enter_network(context, step.a);
-    case Op::MountScratch: return mount_scratch(context, step.a, step.b);
+    case Op::BeginNetwork: return begin_network(context, step.a);
+    case Op::EnterNetwork: return enter_network(context);
+    case Op::MountScratch: return mount_scratch(context, step.a, step.b, text);
     case Op::AttachScratch: return attach_scratch(context, text, other);
     case Op::MountProc: return mount_proc();
     case Op::MountTerminals: return mount_terminals();
@@ -54,6 +55,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::LandlockAllow: return landlock_allow(context, text, step.a);
     case Op::LandlockEnforce: return landlock_enforce(context);
     case Op::InstallFilter: return install_filter(context);
+    case Op::AwaitCgroups: return await_cgroups(context);
     case Op::CloseFiles: return close_files(context);
   }
   errno = EINVAL;
