@@ -86,6 +86,11 @@ int run_cli(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
+  } catch (const CLI::RequiredError&) {
+    return refuse(Error{Code::Invalid, 0,
+                        fmt::format("'{}' is not a command: there are run, explain and doctor (see "
+                                    "'glovebox --help')",
+                                    chosen)});
   } catch (const CLI::ParseError& problem) {
     return refuse(Error{Code::Invalid, 0,
                         fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)});

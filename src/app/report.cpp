@@ -1,5 +1,7 @@
 #include "app/report.h"
 
+#include <algorithm>
+
 #include <boost/json.hpp>
 
 namespace glovebox::app {
@@ -15,9 +17,36 @@ json::value or_null(const std::optional<T>& value) {
   return value ? json::value(*value) : json::value(nullptr);
 }
 
+// The length of the well-formed UTF-8 character that `text` begins with, or 0.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates, and what lies past the last character.
+  const bool wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+                     (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+  return wrong ? 0 : length;
+}
+
+// Paths and arguments are bytes; JSON is UTF-8. A byte that is not becomes U+FFFD.
+std::string to_utf8(std::string_view text) {
+  std::string clean;
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    clean += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return clean;
+}
+
 json::array texts(const std::vector<std::string>& items) {
   json::array list;
-  for (const std::string& item : items) list.emplace_back(item);
+  for (const std::string& item : items) list.emplace_back(to_utf8(item));
   return list;
 }
 
@@ -28,7 +57,7 @@ json::object exit_object(const launch::ExitReport& report) {
   exit["signal"] = report.signal != 0 ? json::value(report.signal) : json::value(nullptr);
   exit["limit"] =
       report.limit ? json::value(launch::to_text(*report.limit)) : json::value(nullptr);
-  exit["problem"] = report.problem.empty() ? json::value(nullptr) : json::value(report.problem);
+  exit["problem"] = report.problem.empty() ? json::value(nullptr) : json::value(to_utf8(report.problem));
   return exit;
 }
 
@@ -75,7 +104,7 @@ std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& 
   object["usage"] = usage_object(report.usage);
   json::array steps;
   for (const launch::StepTime& time : report.times) {
-    steps.push_back(json::object{{"step", time.step}, {"us", static_cast<double>(time.ns) / 1000}});
+    steps.push_back(json::object{{"step", to_utf8(time.step)}, {"us", static_cast<double>(time.ns) / 1000}});
   }
   object["launch_steps"] = std::move(steps);
   return json::serialize(object) + "\n";

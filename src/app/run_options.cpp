@@ -21,6 +21,10 @@ Result<void> parse_into(std::optional<Field>& field, const std::string& text, co
   return {};
 }
 
+std::string not_empty(const std::string& value) {
+  return value.empty() ? "an empty value means nothing" : "";
+}
+
 Result<std::uint64_t> parse_id(std::string_view text) {
   TRY(const std::uint64_t id, parse_count(text));
   if (id > kHighestId) return fail(Code::Invalid, "'{}' is not a user or group id", text);
@@ -105,6 +109,7 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("--waive", options.waive, "Give up a protection by name (repeatable)")
       ->allow_extra_args(false);
   app.add_flag("--no-loopback", options.no_loopback, "Not even loopback inside the box");
+  for (CLI::Option* option : app.get_options()) option->check(not_empty);
 }
 
 Result<plan::SandboxSpec> to_spec(const RunOptions& options) {

@@ -3,9 +3,11 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 namespace glovebox::app {
 namespace {
@@ -30,12 +32,28 @@ Result<void> check_stream(int fd) {
   return {};
 }
 
+// As root the box's user is nobody the caller knows, and a script that writes to /dev/stderr opens the
+// pipe again. A pipe without a name is reached only by those who hold it: its mode may be open.
+Result<void> let_reopen(int fd) {
+  struct statfs where {};
+  if (::fstatfs(fd, &where) != 0) return fail_os(errno, "look at a stream");
+  if (where.f_type != PIPEFS_MAGIC || ::geteuid() != 0) return {};
+  if (::fchmod(fd, 0666) != 0) return fail_os(errno, "open a pipe's mode");
+  return {};
+}
+
+bool is_regular(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 Result<int> relay_output(int fd, Connection& connection) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
   UniqueFd ours(ends[0]);
   UniqueFd theirs(ends[1]);
   if (::fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_os(errno, "set up a pipe");
+  TRY_VOID(let_reopen(theirs.get()));
   connection.streams.relays.emplace_back(launch::Relay::End::own(std::move(ours)),
                                          launch::Relay::End::borrow(fd),
                                          launch::Relay::Direction::OutOfBox);
@@ -71,8 +89,11 @@ Result<Connection> connect_streams(Counting counting) {
       connection.streams.has_terminal = true;
       if (fd == 0) connection.streams.terminal_input = 0;
       if (connection.streams.terminal_output < 1) connection.streams.terminal_output = fd;
-    } else if (fd != 0 && counting == Counting::On) {
+    } else if (fd != 0 && (counting == Counting::On || is_regular(fd))) {
+      // A file of the host is never handed in for writing: the box writes to a pipe.
       TRY(place, relay_output(fd, connection));
+    } else {
+      TRY_VOID(let_reopen(fd));
     }
   }
   if (connection.streams.has_terminal) {

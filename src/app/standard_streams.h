@@ -1,8 +1,8 @@
 // The caller's standard streams, and how a box is connected with them.
 //
 // A box never gets the caller's terminal: what is a terminal here becomes a terminal of the box's
-// own. Pipes, regular files and sockets are passed as they are, or relayed when their bytes must be
-// counted. Anything through which more than bytes could pass (a directory, a device) is refused.
+// own. Pipes and sockets are passed as they are, and a regular file as standard input; output to a
+// regular file is relayed, and any output when its bytes must be counted. Anything through which more than bytes could pass (a directory, a device) is refused.
 #pragma once
 
 #include <array>

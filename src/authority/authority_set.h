@@ -25,8 +25,8 @@
 //                what both a and b cover, a ∩ b covers, and what either denies stays denied
 //   covers       a.covers(a); a.covers(b) and b.covers(c) imply a.covers(c); {} covers only sets
 //                that grant nothing
-//   minus        a.covers(b) exactly when b.minus(a).empty(); b covers b.minus(a).grants;
-//                if a denies nothing, a ∪ b.minus(a).grants allows all that b allows
+//   minus        a.covers(b) exactly when b.minus(a).empty(); b.minus(a).grants allows nothing that
+//                b does not; if a denies nothing, a ∪ b.minus(a).grants allows all that b allows
 //   normal form  from_rules(a.rules()) == a
 //
 // Two limits of covers() are on the safe side. Networks are compared block by block: the two halves

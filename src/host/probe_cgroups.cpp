@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -65,6 +66,8 @@ Reply in_cgroup(const Stage& stage, std::string_view controller, const Use& use)
                      : "no cgroup that this caller can write has controllers",
                  Cause::Cgroup);
   }
+  // When the doctor is killed, this process lives on for the moment it takes to remove the cgroup.
+  ::prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
   const TrialCgroup cgroup(parent->second, stage.cgroup_name);
   if (!cgroup) return failed(fmt::format("make a cgroup in {}", parent->second), Cause::Cgroup);
   return use(cgroup);

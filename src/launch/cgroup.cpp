@@ -152,6 +152,9 @@ Result<void> Cgroup::open_join_fds() {
     TRY(UniqueFd tasks, open_file_at(part.directory, "tasks", O_WRONLY));
     join_numbers_.push_back(tasks.get());
     joins_.push_back(std::move(tasks));
+    TRY(UniqueFd back, open_file_at(part.parent, "tasks", O_WRONLY));
+    leave_numbers_.push_back(back.get());
+    joins_.push_back(std::move(back));
   }
   return {};
 }
@@ -207,6 +210,7 @@ CgroupCounts Cgroup::counts(Usage usage) const {
 bool Cgroup::remove() {
   joins_.clear();
   join_numbers_.clear();
+  leave_numbers_.clear();
   bool gone = true;
   for (Part& part : parts_) {
     if (!part.parent) continue;

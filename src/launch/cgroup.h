@@ -39,8 +39,10 @@ class Cgroup {
   Cgroup& operator=(Cgroup&&) = default;
   ~Cgroup();  // tries to remove what remove() has not removed
 
-  // Version 1: the `tasks` files to join. Empty otherwise.
+  // Version 1: the `tasks` files to join, and those of the launcher's own cgroups to go back to.
+  // Empty otherwise.
   const std::vector<int>& join_fds() const { return join_numbers_; }
+  const std::vector<int>& leave_fds() const { return leave_numbers_; }
   // Version 2: the directory to clone into. -1 otherwise.
   int clone_into_fd() const;
 
@@ -78,6 +80,7 @@ class Cgroup {
   std::vector<Part> parts_;
   std::vector<UniqueFd> joins_;
   std::vector<int> join_numbers_;
+  std::vector<int> leave_numbers_;
   UniqueFd memory_event_;
   UniqueFd pids_event_;
   UniqueFd memory_control_;

@@ -11,9 +11,17 @@ constexpr int kNotFound = 127;
 constexpr int kNotExecutable = 126;
 constexpr int kRefused = 125;
 
+std::string shown(std::string_view interpreter) {
+  if (interpreter.empty()) return "the program's loader (see 'file')";
+  std::string text;
+  for (const char c : interpreter) text += c > ' ' && c < '\x7f' ? c : '?';
+  return text;
+}
+
 }  // namespace
 
-ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view command) {
+ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view command,
+                           std::string_view interpreter) {
   switch (problem) {
     case ExecProblem::NotFound:
       return {kNotFound, fmt::format("{}: no such command in the box (hand a program's directory in "
@@ -24,9 +32,9 @@ ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view c
                                           errno_text(os_errno))};
     case ExecProblem::InterpreterMissing:
       return {kNotExecutable,
-              fmt::format("{}: the file is there, but the interpreter or loader that it names is not "
-                          "in the box (look at its #! line, or at 'file {}')",
-                          command, command)};
+              fmt::format("{}: the file is there, but the interpreter that it names is not in the "
+                          "box: {}",
+                          command, shown(interpreter))};
     case ExecProblem::OtherArchitecture:
       return {kNotExecutable,
               fmt::format("{}: a program for another processor architecture", command)};

@@ -13,6 +13,8 @@ struct ExecSentence {
   std::string text;
 };
 
-ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view command);
+// `interpreter` comes from a file in the box: what is not plain text in it is not shown.
+ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view command,
+                           std::string_view interpreter);
 
 }  // namespace glovebox::launch

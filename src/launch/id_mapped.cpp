@@ -35,7 +35,9 @@ class NamespaceOwner {
   NamespaceOwner& operator=(NamespaceOwner&&) = delete;
   ~NamespaceOwner() {
     if (!pidfd_) return;
-    (void)::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+    if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0) != 0) {
+      (void)::kill(pid_, SIGKILL);  // not reaped yet, so the pid is still its own
+    }
     siginfo_t info{};
     while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info,
                     WEXITED | __WALL) != 0 &&

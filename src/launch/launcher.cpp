@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kRemedy = "run 'glovebox doctor' to see what this host allows";
 constexpr std::uint64_t kNamespaces =
-    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 #ifndef CLONE_CLEAR_SIGHAND
 constexpr std::uint64_t kClearSignalHandlers = 0x100000000ULL;
 #else
@@ -62,11 +62,13 @@ class BornAs {
  public:
   static Result<BornAs> become(std::uint32_t id) {
     if (::syscall(SYS_setresgid, id, id, 0) != 0) return fail_os(errno, "take gid {}", id);
-    BornAs born;
     if (::syscall(SYS_setresuid, id, id, 0) != 0) {
-      return fail_os(errno, "take uid {} (is it mapped in this container? see GLOVEBOX_UID_RANGE)",
+      const int os_errno = errno;
+      if (::syscall(SYS_setresgid, 0, 0, 0) != 0) std::abort();
+      return fail_os(os_errno, "take uid {} (is it mapped in this container? see GLOVEBOX_UID_RANGE)",
                      id);
     }
+    BornAs born;
     // A change of identity makes a process undumpable and its /proc files root's; the box's first
     // process must write its own id maps there. It becomes undumpable again right after.
     if (::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return fail_os(errno, "set dumpable");
@@ -90,7 +92,12 @@ class BornAs {
 }  // namespace
 
 void Box::kill() const {
-  if (init) (void)::syscall(SYS_pidfd_send_signal, init.get(), SIGKILL, nullptr, 0);
+  // A box that has ended already is no failure; one that cannot be signalled this way is not reaped
+  // yet either, so its pid is still its own.
+  if (init && ::syscall(SYS_pidfd_send_signal, init.get(), SIGKILL, nullptr, 0) != 0 &&
+      errno != ESRCH) {
+    (void)::kill(pid, SIGKILL);
+  }
 }
 
 Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
@@ -225,6 +232,7 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   context.trees = plan.trees();
   context.tree_fds = tree_fds;
   context.cgroup_fds = box.cgroup.join_fds();
+  context.leave_fds = box.cgroup.leave_fds();
   context.cgroups_awaited = cgroup_comes_later(plan) ? plan.controllers().size() : 0;
   context.outside_uid = root ? box.uid.uid() : own_uid_;
   context.outside_gid = root ? box.uid.uid() : own_gid_;
@@ -277,7 +285,9 @@ Result<void> Launcher::send_cgroup(const plan::PlanView& plan, const StartFiles&
   TRY(box.cgroup, make_cgroup(plan));
   const Order order{kOrderJoin, 0};
   const std::span<const std::byte> part = bytes_of(order);
-  return send_packet(BorrowedFd(files.status_outside), {&part, 1}, box.cgroup.join_fds());
+  std::vector<int> fds = box.cgroup.join_fds();
+  fds.insert(fds.end(), box.cgroup.leave_fds().begin(), box.cgroup.leave_fds().end());
+  return send_packet(BorrowedFd(files.status_outside), {&part, 1}, fds);
 }
 
 Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files) {

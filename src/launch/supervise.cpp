@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -187,8 +188,10 @@ void Supervisor::on_message(const Message& message, UniqueFd attached) {
     return;
   }
   if (message.kind == MessageKind::ExecFailed && early) {
+    const std::string_view interpreter(message.interpreter,
+                                       ::strnlen(message.interpreter, kMaxInterpreter));
     const ExecSentence sentence =
-        exec_sentence(message.exec_problem, message.os_errno, plan_.argv.front());
+        exec_sentence(message.exec_problem, message.os_errno, plan_.argv.front(), interpreter);
     fail_with(EndReason::Refused, sentence.exit_code, sentence.text);
     return;
   }

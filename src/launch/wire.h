@@ -20,7 +20,7 @@ namespace glovebox::launch {
 inline constexpr std::uint32_t kWireVersion = 1;
 inline constexpr std::size_t kMaxInlinePlan = 96U << 10;
 inline constexpr std::size_t kMaxSentence = 2048;
-inline constexpr std::size_t kMaxDescriptors = 5;
+inline constexpr std::size_t kMaxDescriptors = 8;
 
 struct StartPacket {
   std::uint32_t version;

@@ -56,7 +56,7 @@ enum class Op : std::uint32_t {
   LandlockAllow,      // a: rights, text: path below which they hold
   LandlockEnforce,
   InstallFilter,
-  AwaitCgroups,       // the command's cgroups, made meanwhile outside
+  EnterCgroups,       // a cgroup namespace rooted at the box's cgroup, which was made meanwhile
   CloseFiles,         // all but 0, 1, 2, the status socket and the cgroups
 };
 inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CloseFiles);

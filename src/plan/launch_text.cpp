@@ -123,7 +123,7 @@ std::string_view to_text(Op op) {
     case Op::LandlockAllow: return "landlock-allow";
     case Op::LandlockEnforce: return "landlock-enforce";
     case Op::InstallFilter: return "install-filter";
-    case Op::AwaitCgroups: return "await-cgroups";
+    case Op::EnterCgroups: return "enter-cgroups";
     case Op::CloseFiles: return "close-files";
   }
   return "unknown";

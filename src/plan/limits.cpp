@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMinMemory = 1U << 20;  // less cannot even start a program
 constexpr std::uint64_t kMinDisk = 64U << 10;
-constexpr std::uint64_t kMinOpenFiles = 3;
+constexpr std::uint64_t kMinOpenFiles = 16;  // init and the loader of a program need some
 // The kernel treats a core limit of exactly one byte as "no dump, not even into a helper's pipe"
 // (core(5)); a limit of zero does not stop a helper.
 constexpr std::uint64_t kNoCore = 1;
@@ -30,8 +30,8 @@ Result<void> check_ranges(const Limits& limits) {
                 bytes_to_text(kMinDisk));
   }
   if (limits.open_files && *limits.open_files < kMinOpenFiles) {
-    return fail(Code::Invalid, "a limit of {} open files leaves no room for 0, 1 and 2",
-                *limits.open_files);
+    return fail(Code::Invalid, "a limit of {} open files is below {}, too few to start a program",
+                *limits.open_files, kMinOpenFiles);
   }
   if (limits.wall && limits.wall->count() <= 0) return fail(Code::Invalid, "--wall must be positive");
   if (limits.cpu_time && limits.cpu_time->count() <= 0) {

@@ -162,15 +162,15 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.box.push_back({Op::EnterNetwork});
   plan.box.push_back({Op::SetHostname, 0, 0, spec.hostname});
   plan.box.push_back({Op::ChangeDirectory, 0, 0, view.cwd});
-  TRY_VOID(plan_limits(spec, facts, plan));
   if (spec.terminal) {
     plan.box.push_back({Op::OpenTerminal, spec.terminal->rows, spec.terminal->columns});
   }
+  plan.box.push_back({Op::EnterCgroups});
   plan.box.push_back({Op::DropCapabilities});
   plan.box.push_back({Op::NoNewPrivileges});
   TRY_VOID(plan_landlock(spec, facts, view, plan));
-  if (!plan.cgroup.controllers.empty()) plan.box.push_back({Op::AwaitCgroups});
   plan.box.push_back({Op::CloseFiles});
+  TRY_VOID(plan_limits(spec, facts, plan));
   plan.filter = compile_filter(default_filter_rules());
   plan.box.push_back({Op::InstallFilter});
   plan.guarantees.push_back(

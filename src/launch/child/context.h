@@ -33,7 +33,8 @@ struct ChildContext {
   std::span<const plan::FlatTree> trees;
   std::span<int> tree_fds;           // detached trees, by index; -1: opened here, before the base
   std::span<const int> cgroup_fds;   // `tasks` files of the box's cgroups (version 1)
-  std::size_t cgroups_awaited = 0;   // or how many of them the launcher will send
+  std::span<const int> leave_fds;    // and of the launcher's own
+  std::size_t cgroups_awaited = 0;   // or how many of each the launcher will send
   std::uint32_t outside_uid = 0;     // as the launcher's user namespace counts
   std::uint32_t outside_gid = 0;
   bool network_is_given = false;     // the clone already happened in an empty network namespace
@@ -84,7 +85,7 @@ int open_host_tree(const char* path, const plan::FlatTree& tree, std::uint64_t a
 bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t gid) noexcept;
 bool begin_network(ChildContext& context, std::uint64_t loopback) noexcept;
 bool enter_network(ChildContext& context) noexcept;
-bool await_cgroups(ChildContext& context) noexcept;
+bool enter_cgroups(ChildContext& context) noexcept;
 bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept;
 bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept;
 bool drop_capabilities() noexcept;

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -32,6 +33,7 @@ constexpr std::uint16_t kMachine = EM_AARCH64;
 struct ExecFailure {
   volatile ExecProblem problem = ExecProblem::None;
   volatile int os_errno = 0;
+  volatile char interpreter[kMaxInterpreter] = {};
 
   void set(ExecProblem why, int number) noexcept {
     problem = why;
@@ -87,9 +89,28 @@ ExecProblem diagnose(const char* file, int os_errno) noexcept {
   return ours ? ExecProblem::NotAProgram : ExecProblem::OtherArchitecture;
 }
 
+// The interpreter that a script names on its first line, as far as it fits.
+void note_interpreter(const char* file, ExecFailure* failure) noexcept {
+  char head[kMaxInterpreter + 2] = {};
+  const int fd = ::openat(AT_FDCWD, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const ssize_t size = fd >= 0 ? ::read(fd, head, sizeof(head) - 1) : 0;
+  sys::close_quietly(fd);
+  if (size < 3 || head[0] != '#' || head[1] != '!') return;
+  std::size_t from = 2;
+  while (head[from] == ' ' || head[from] == '\t') ++from;
+  for (std::size_t i = 0; i + 1 < kMaxInterpreter; ++i) {
+    const char c = head[from + i];
+    if (c == '\0' || c == '\n' || c == ' ' || c == '\t' || from + i + 1 >= sizeof(head)) break;
+    failure->interpreter[i] = c;
+  }
+}
+
 // Runs in the process made by vfork: on init's memory, until execve.
 [[noreturn]] void become_command(const ChildContext& context, ExecFailure* failure) noexcept {
-  ::setsid();  // cannot fail: a fresh process is no group leader
+  if (::setsid() < 0) {
+    failure->set(ExecProblem::Other, errno);
+    ::_exit(kRefused);
+  }
   if (context.terminal_fd >= 0 && ::ioctl(0, TIOCSCTTY, 0) != 0 && ::ioctl(1, TIOCSCTTY, 0) != 0 &&
       ::ioctl(2, TIOCSCTTY, 0) != 0) {
     failure->set(ExecProblem::Other, errno);
@@ -113,6 +134,7 @@ ExecProblem diagnose(const char* file, int os_errno) noexcept {
     if (problem == ExecProblem::NotFound) continue;
     last = problem;
     last_errno = os_errno;
+    if (problem == ExecProblem::InterpreterMissing) note_interpreter(file, failure);
     if (problem != ExecProblem::NotAllowed) break;  // as a shell, look on past what is not allowed
   }
   failure->set(last, last_errno);  // only now: init looks after a successful execve too
@@ -197,42 +219,27 @@ bool close_files(ChildContext& context) noexcept {
     if (source == i) continue;
     if (source < 3 || ::syscall(SYS_dup3, source, i, 0) != i) return false;
   }
-  const std::size_t cgroups = context.cgroup_fds.size();
-  if (cgroups > kMaxCgroupFds) {
-    errno = EINVAL;
-    return false;
+  int kept[kMaxCgroupFds + 2];
+  int count = 0;
+  kept[count++] = context.status_fd;
+  for (const int fd : context.cgroup_fds) kept[count++] = fd;
+  if (context.terminal_main >= 0) kept[count++] = context.terminal_main;
+  // Above the places first, then down: no source is overwritten before it is copied.
+  for (int i = 0; i < count; ++i) {
+    kept[i] = ::fcntl(kept[i], F_DUPFD_CLOEXEC, kStatusFd + count);
+    if (kept[i] < 0) return false;
   }
-  // Above everything first, then down: no source is overwritten before it is copied.
-  constexpr int kHigh = 200;
-  int moved[kMaxCgroupFds + 1];
-  moved[0] = ::fcntl(context.status_fd, F_DUPFD_CLOEXEC, kHigh);
-  for (std::size_t i = 0; i < cgroups; ++i) {
-    moved[i + 1] = ::fcntl(context.cgroup_fds[i], F_DUPFD_CLOEXEC, kHigh);
-  }
-  const int terminal_main =
-      context.terminal_main >= 0 ? ::fcntl(context.terminal_main, F_DUPFD_CLOEXEC, kHigh) : -1;
-  for (std::size_t i = 0; i <= cgroups; ++i) {
-    const int place = kStatusFd + static_cast<int>(i);
-    if (moved[i] < 0 || ::syscall(SYS_dup3, moved[i], place, O_CLOEXEC) != place) return false;
-  }
-  unsigned first_closed = kFirstCgroupFd + static_cast<unsigned>(cgroups);
-  if (context.terminal_main >= 0) {
-    const int place = static_cast<int>(first_closed++);
-    if (terminal_main < 0 || ::syscall(SYS_dup3, terminal_main, place, O_CLOEXEC) != place) {
-      return false;
-    }
-    context.terminal_main = place;
+  for (int i = 0; i < count; ++i) {
+    if (::syscall(SYS_dup3, kept[i], kStatusFd + i, O_CLOEXEC) != kStatusFd + i) return false;
   }
   context.status_fd = kStatusFd;
-  return sys::close_range(first_closed, ~0U);
+  if (context.terminal_main >= 0) context.terminal_main = kStatusFd + count - 1;
+  return sys::close_range(static_cast<unsigned>(kStatusFd + count), ~0U);
 }
 
-bool await_cgroups(ChildContext& context) noexcept {
-  if (context.cgroups_awaited == 0) return true;
-  if (context.cgroups_awaited > kMaxCgroupFds) {
-    errno = EINVAL;
-    return false;
-  }
+namespace {
+
+bool receive_cgroups(ChildContext& context) noexcept {
   Order order{};
   iovec part{&order, sizeof(order)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxCgroupFds)] = {};
@@ -244,7 +251,8 @@ bool await_cgroups(ChildContext& context) noexcept {
   const ssize_t size = ::recvmsg(context.status_fd, &packet, MSG_CMSG_CLOEXEC);
   if (size < 0) return false;
   const cmsghdr* header = CMSG_FIRSTHDR(&packet);
-  const std::size_t bytes = context.cgroups_awaited * sizeof(int);
+  const std::size_t count = 2 * context.cgroups_awaited;
+  const std::size_t bytes = count * sizeof(int);
   if (size != sizeof(order) || order.kind != kOrderJoin || header == nullptr ||
       header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(bytes)) {
     errno = EPROTO;
@@ -252,7 +260,29 @@ bool await_cgroups(ChildContext& context) noexcept {
   }
   __builtin_memcpy(context.awaited_fds, CMSG_DATA(header), bytes);
   context.cgroup_fds = {context.awaited_fds, context.cgroups_awaited};
+  context.leave_fds = {context.awaited_fds + context.cgroups_awaited, context.cgroups_awaited};
   return true;
+}
+
+bool move_into(std::span<const int> tasks) noexcept {
+  for (const int fd : tasks) {
+    if (::write(fd, "0", 1) != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// A cgroup namespace is rooted where its maker stands: so go in, make it, and go out again. init does
+// not stay, for the cgroup must be empty when the command is gone.
+bool enter_cgroups(ChildContext& context) noexcept {
+  if (2 * context.cgroups_awaited > kMaxCgroupFds || context.cgroup_fds.size() > kMaxCgroupFds) {
+    errno = EINVAL;
+    return false;
+  }
+  if (context.cgroups_awaited > 0 && !receive_cgroups(context)) return false;
+  return move_into(context.cgroup_fds) && ::syscall(SYS_unshare, CLONE_NEWCGROUP) == 0 &&
+         move_into(context.leave_fds);
 }
 
 namespace {
@@ -330,6 +360,7 @@ void run_box(ChildContext& context) noexcept {
     message.kind = MessageKind::ExecFailed;
     message.exec_problem = command < 0 ? ExecProblem::Other : failure.problem;
     message.os_errno = command < 0 ? errno : failure.os_errno;
+    for (std::size_t i = 0; i < kMaxInterpreter; ++i) message.interpreter[i] = failure.interpreter[i];
     give_up(context.status_fd, message);
   }
   message.times[message.timed] = static_cast<std::uint32_t>(now_ns() - before);

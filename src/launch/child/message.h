@@ -12,6 +12,7 @@
 namespace glovebox::launch {
 
 inline constexpr std::uint32_t kTimedSteps = 192;
+inline constexpr std::uint32_t kMaxInterpreter = 128;
 
 enum class MessageKind : std::uint32_t {
   StepFailed = 1,  // step, os_errno: nothing has run
@@ -37,6 +38,7 @@ struct Message {
   std::int32_t os_errno;
   std::int32_t wait_status;
   ExecProblem exec_problem;
+  char interpreter[kMaxInterpreter];  // with InterpreterMissing: what a script asked for
   std::uint32_t timed;               // how many entries of `times` are valid
   std::uint32_t times[kTimedSteps];  // ns each step took; the last is the command's exec
 };

@@ -55,7 +55,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::LandlockAllow: return landlock_allow(context, text, step.a);
     case Op::LandlockEnforce: return landlock_enforce(context);
     case Op::InstallFilter: return install_filter(context);
-    case Op::AwaitCgroups: return await_cgroups(context);
+    case Op::EnterCgroups: return enter_cgroups(context);
     case Op::CloseFiles: return close_files(context);
   }
   errno = EINVAL;

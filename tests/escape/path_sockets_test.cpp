@@ -1,0 +1,92 @@
+// Class 12: sockets with a path (docker, containerd, D-Bus, X11, ssh-agent) can be connected to
+// through a read-only mount, because connecting is no write to the filesystem.
+// Tried: a listener of the host in every place where services put them, by its path; environment
+// variables that point to such sockets.
+// Canary: the listener sees nobody. What is not promised: a socket inside a tree that was handed in
+// is part of what was handed in.
+#include "support/box_test.h"
+
+#include <filesystem>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace glovebox::test {
+namespace {
+
+// A unix socket of the host that counts who comes.
+class HostSocket {
+ public:
+  HostSocket(const std::string& name, int type) : fd_(socket(AF_UNIX, type | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    name.copy(address.sun_path, sizeof address.sun_path - 1);
+    const bool abstract = name.front() == '\0';
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() +
+                                               (abstract ? 0U : 1U));
+    if (bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+      throw std::runtime_error("cannot bind a unix socket");
+    }
+    if (type == SOCK_STREAM && listen(fd_.get(), 8) != 0) throw std::runtime_error("listen");
+    if (!abstract && chmod(name.c_str(), 0777) != 0) throw std::runtime_error("chmod");
+  }
+  bool was_reached() const {
+    pollfd waiting{fd_.get(), POLLIN, 0};
+    return poll(&waiting, 1, 0) > 0;
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+class PathSockets : public BoxTest {};
+
+TEST_P(PathSockets, ListenersInTheUsualPlacesAreAbsent) {
+  Words places{"/tmp", "/dev/shm", "/var/tmp"};
+  if (geteuid() == 0) places.insert(places.end(), {"/run", "/var/lib", "/root", "/srv"});
+  for (const std::string& place : places) {
+    const std::string path = place + "/glovebox-test-" + std::to_string(getpid()) + ".sock";
+    const HostSocket listener(path, SOCK_STREAM);
+    EXPECT_THAT(probe({}, {"connect_unix", path}),
+                refused_with(Errnos{ENOENT, EACCES, ECONNREFUSED}))
+        << path;
+    EXPECT_FALSE(listener.was_reached()) << path;
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_P(PathSockets, KnownServicesAreAbsent) {
+  for (const char* path :
+       {"/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock",
+        "/run/dbus/system_bus_socket", "/run/systemd/private", "/run/systemd/notify",
+        "/run/podman/podman.sock", "/run/libvirt/libvirt-sock", "/tmp/.X11-unix/X0"}) {
+    EXPECT_THAT(probe({}, {"connect_unix", path}), refused_with(Errnos{ENOENT, EACCES})) << path;
+  }
+}
+
+TEST_P(PathSockets, VariablesThatPointToThemAreDropped) {
+  Settings settings;
+  settings.environment = {"SSH_AUTH_SOCK=/canary",
+                          "DBUS_SESSION_BUS_ADDRESS=unix:path=/canary",
+                          "DOCKER_HOST=unix:///canary",
+                          "WAYLAND_DISPLAY=canary",
+                          "DISPLAY=:0",
+                          "XDG_RUNTIME_DIR=/canary",
+                          "NOTIFY_SOCKET=/canary"};
+  const Outcome outcome = probe({}, {"env"}, settings);
+  EXPECT_THAT(outcome, ended_with(0));
+  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("canary")));
+  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("DISPLAY")));
+}
+
+TEST_P(PathSockets, OwnSocketsWork) {
+  EXPECT_THAT(probe({}, {"unix_pair", "/run/own.sock"}), ended_with(0));
+}
+
+BOX_TEST_TIERS(PathSockets);
+
+}  // namespace
+}  // namespace glovebox::test

@@ -1,0 +1,108 @@
+// Many boxes, good and bad, leave the host as it was. The fixture looks after every test; here the
+// looking itself is tested, and the count is large.
+#include "support/box_test.h"
+
+#include <filesystem>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace glovebox::test {
+namespace {
+
+class Leftover : public BoxTest {
+ protected:
+  static std::vector<std::string> left(const Snapshot& before) {
+    return left_since(before, Clock::now() + std::chrono::seconds(5));
+  }
+};
+
+TEST_P(Leftover, FiftyBoxesInARow) {
+  const Snapshot before = take_snapshot();
+  for (int i = 0; i < 50; ++i) ASSERT_THAT(run({}, {"true"}), ended_with(0)) << i;
+  EXPECT_EQ(left(before), Words{});
+}
+
+TEST_P(Leftover, BoxesThatFailInEveryWay) {
+  const std::string work = make_tree("work");
+  const Snapshot before = take_snapshot();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(run({}, {"no-such-command"}).code, 127);
+    EXPECT_EQ(run({"-w", work, "--cwd", "/no/such/place"}, {"true"}).code, 125);
+    EXPECT_EQ(run({"--wall", "50ms", "-w", work}, {"/bin/sleep", "1000"}).code, 124);
+    EXPECT_EQ(run({}, {"/bin/sh", "-c", "kill -9 $$"}).code, 137);
+  }
+  EXPECT_EQ(left(before), Words{});
+}
+
+TEST_P(Leftover, BoxesKilledWhileTheyStart) {
+  const Snapshot before = take_snapshot();
+  for (int delay_us = 0; delay_us < 20'000; delay_us += 500) {
+    Running box = start({"--wall", "20s"}, {"/bin/sleep", "1000"});
+    // Not synchronisation: the moment of the kill is what varies from turn to turn.
+    usleep(static_cast<useconds_t>(delay_us));
+    kill(box);
+    box.finish();
+  }
+  for (const pid_t pid : box_processes()) {
+    EXPECT_TRUE(ends_before(open_pidfd(pid), Clock::now() + std::chrono::seconds(5)));
+  }
+  EXPECT_THAT(run({}, {"true"}), ended_with(0)) << "it removes what the killed ones left";
+  EXPECT_EQ(left(before), Words{});
+}
+
+TEST_P(Leftover, ConcurrentBoxesDoNotDisturbEachOther) {
+  const Snapshot before = take_snapshot();
+  std::vector<Running> boxes;
+  for (int i = 0; i < 12; ++i) boxes.push_back(start_probe({}, {"await_signal", "15"}));
+  for (Running& box : boxes) ASSERT_TRUE(box.wait_for("ready"));
+  for (Running& box : boxes) {
+    box.signal(SIGTERM);
+    EXPECT_EQ(box.finish().code, 40 + 15);
+  }
+  EXPECT_EQ(left(before), Words{});
+}
+
+TEST_P(Leftover, OnlyTheDeadLoseTheirCgroups) {
+  // A box that starts removes what killed ones left, and nothing of one that lives.
+  Running living = start_probe({"--pids", "20"}, {"await_signal", "15"});
+  ASSERT_TRUE(living.wait_for("ready"));
+  EXPECT_THAT(run({}, {"true"}), ended_with(0));
+  living.signal(SIGTERM);
+  EXPECT_THAT(living.finish(), ended_with(40 + SIGTERM));
+}
+
+TEST_P(Leftover, TheLookingSeesAFile) {
+  const Snapshot before = take_snapshot();
+  const std::string path = "/tmp/glovebox-left-" + std::to_string(getpid());
+  write_text(path, "x");
+  EXPECT_EQ(left_since(before, Clock::now()), Words{"file " + path});
+  std::filesystem::remove(path);
+}
+
+TEST_P(Leftover, TheLookingSeesAProcess) {
+  const Snapshot before = take_snapshot();
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  EXPECT_THAT(left_since(before, Clock::now()),
+              testing::ElementsAre(testing::StartsWith("process " + std::to_string(child))));
+  ::kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_P(Leftover, TheLookingSeesACgroup) {
+  ROOT_TIER_ONLY();
+  NEEDS(Feature::PidsCgroup);
+  const Snapshot before = take_snapshot();
+  const std::string path = "/sys/fs/cgroup/pids/glovebox-left-" + std::to_string(getpid());
+  std::filesystem::create_directory(path);
+  EXPECT_EQ(left_since(before, Clock::now()), Words{"cgroup " + path});
+  rmdir(path.c_str());
+}
+
+BOX_TEST_TIERS(Leftover);
+
+}  // namespace
+}  // namespace glovebox::test

@@ -1,0 +1,188 @@
+// Sockets: which families exist, what can be reached, and whether loopback works inside.
+#include "probe.h"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <arpa/inet.h>
+#include <linux/netlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace glovebox::probe {
+namespace {
+
+constexpr int kConnectTimeoutMs = 3000;
+
+union Address {
+  sockaddr any;
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+};
+
+socklen_t fill_address(Address& address, const char* host, int port) {
+  address = {};
+  if (inet_pton(AF_INET, host, &address.v4.sin_addr) == 1) {
+    address.v4.sin_family = AF_INET;
+    address.v4.sin_port = htons(static_cast<std::uint16_t>(port));
+    return sizeof address.v4;
+  }
+  if (inet_pton(AF_INET6, host, &address.v6.sin6_addr) == 1) {
+    address.v6.sin6_family = AF_INET6;
+    address.v6.sin6_port = htons(static_cast<std::uint16_t>(port));
+    return sizeof address.v6;
+  }
+  say("'%s' is not an address", host);
+  _exit(kUsage);
+}
+
+// Connects without blocking for ever: an address that swallows packets ends as ETIMEDOUT.
+int connect_within(int fd, const sockaddr* address, socklen_t length) {
+  if (connect(fd, address, length) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd waiting{fd, POLLOUT, 0};
+  if (poll(&waiting, 1, kConnectTimeoutMs) == 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+int try_connect_tcp(Args args) {
+  Address address{};
+  const socklen_t length = fill_address(address, text(args, 0), static_cast<int>(number(args, 1)));
+  const int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  return connect_within(fd, &address.any, length);
+}
+
+int try_send_udp(Args args) {
+  Address address{};
+  const socklen_t length = fill_address(address, text(args, 0), static_cast<int>(number(args, 1)));
+  const int fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  return met(sendto(fd, "probe", 5, 0, &address.any, length));
+}
+
+int try_bind_tcp(Args args) {
+  Address address{};
+  const socklen_t length = fill_address(address, text(args, 0), static_cast<int>(number(args, 1)));
+  const int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  if (bind(fd, &address.any, length) != 0) return errno;
+  return met(listen(fd, 1));
+}
+
+// A whole conversation with itself on HOST: listen, connect, accept, one byte.
+int try_loopback(Args args) {
+  Address address{};
+  socklen_t length = fill_address(address, text(args, 0), 0);
+  const int server = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (server < 0) return errno;
+  if (bind(server, &address.any, length) != 0 || listen(server, 1) != 0) return errno;
+  if (getsockname(server, &address.any, &length) != 0) return errno;
+  const int client = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int error = connect_within(client, &address.any, length);
+  if (error != 0) return error;
+  const int accepted = accept4(server, nullptr, nullptr, SOCK_CLOEXEC);
+  if (accepted < 0) return errno;
+  char byte = 'x';
+  if (write(client, &byte, 1) != 1 || read(accepted, &byte, 1) != 1) return errno;
+  return 0;
+}
+
+int connect_unix(const char* name, std::size_t name_length, int type) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name_length > sizeof address.sun_path) return ENAMETOOLONG;
+  std::memcpy(address.sun_path, name, name_length);
+  const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name_length);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  return connect(fd, generic, length) == 0 ? 0 : errno;
+}
+
+int socket_type(Args args, std::size_t index) {
+  return std::strcmp(text_or(args, index, "stream"), "dgram") == 0 ? SOCK_DGRAM : SOCK_STREAM;
+}
+
+int try_connect_unix(Args args) {
+  const char* path = text(args, 0);
+  return connect_unix(path, std::strlen(path) + 1, socket_type(args, 1));
+}
+
+int try_connect_abstract(Args args) {
+  const std::string name = std::string(1, '\0') + text(args, 0);
+  return connect_unix(name.data(), name.size(), socket_type(args, 1));
+}
+
+// A named socket of its own and a connection to it, in a directory the box may write.
+int try_unix_pair(Args args) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = text(args, 0);
+  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (server < 0) return errno;
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  if (bind(server, generic, sizeof address) != 0 || listen(server, 1) != 0) return errno;
+  return connect_unix(path.c_str(), path.size() + 1, SOCK_STREAM);
+}
+
+int try_socket(Args args) {
+  const auto family = static_cast<int>(number(args, 0));
+  const auto type = static_cast<int>(number(args, 1));
+  const auto protocol = args.size() > 2 ? static_cast<int>(number(args, 2)) : 0;
+  return met(socket(family, type | SOCK_CLOEXEC, protocol));
+}
+
+// Every family and type. Prints "open FAMILY TYPE" for each one that the kernel handed out.
+int sweep_sockets(Args) {
+  for (int family = 0; family <= 50; ++family) {
+    for (const int type : {1, 2, 3, 4, 5, 6, 10}) {
+      const int fd = socket(family, type, 0);
+      if (fd < 0) continue;
+      say("open %d %d", family, type);
+      close(fd);
+    }
+  }
+  return 0;
+}
+
+int try_netlink(Args args) {
+  return met(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, static_cast<int>(number(args, 0))));
+}
+
+int list_interfaces(Args) {
+  for (const char* name : {"lo", "eth0", "ens3", "wlan0", "docker0"}) {
+    if (if_nametoindex(name) != 0) say("interface %s", name);
+  }
+  return 0;
+}
+
+constexpr Probe kProbes[] = {
+    {"connect_tcp", try_connect_tcp, "HOST PORT: connects"},
+    {"send_udp", try_send_udp, "HOST PORT: sends a datagram"},
+    {"bind_tcp", try_bind_tcp, "HOST PORT: binds and listens"},
+    {"loopback", try_loopback, "HOST: talks to itself over TCP"},
+    {"connect_unix", try_connect_unix, "PATH [dgram]: connects to a socket by path"},
+    {"connect_abstract", try_connect_abstract, "NAME [dgram]: connects to an abstract socket"},
+    {"unix_pair", try_unix_pair, "PATH: listens at PATH and connects to it"},
+    {"socket", try_socket, "FAMILY TYPE [PROTOCOL]: makes a socket"},
+    {"socket_sweep", sweep_sockets, "prints every family and type that can be made"},
+    {"netlink", try_netlink, "PROTOCOL: opens a netlink socket"},
+    {"interfaces", list_interfaces, "prints the well-known interfaces that exist"},
+};
+
+}  // namespace
+
+std::span<const Probe> network_probes() { return kProbes; }
+
+}  // namespace glovebox::probe
