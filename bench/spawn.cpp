@@ -1,19 +1,7 @@
 // What it costs to start a box, next to the floor (plain vfork and exec) and to bubblewrap.
 //
-// bubblewrap gets the same namespaces and an equivalent view of the system, and a seccomp filter; it
-// has no cgroups and no Landlock, ours has both. "until the exit status is known" for every row.
-
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-
-#include <fcntl.h>
-#include <seccomp.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+// bubblewrap gets the same namespaces and an equivalent view of the system, and a seccomp filter;
+// it has no cgroups and no Landlock, ours has both. "until the exit status is known" for every row.
 
 #include "base/file.h"
 #include "base/quantity.h"
@@ -22,6 +10,19 @@
 #include "launch/client.h"
 #include "plan/make_plan.h"
 #include "support/measure.h"
+
+#include <seccomp.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace glovebox::bench {
 namespace {
@@ -48,12 +49,41 @@ Result<UniqueFd> bubblewrap_filter() {
 }
 
 std::vector<std::string> bubblewrap(int filter, const std::vector<std::string>& command) {
-  std::vector<std::string> argv{
-      kBubblewrap, "--unshare-all", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc",
-      "--symlink", "usr/bin", "/bin", "--symlink", "usr/sbin", "/sbin", "--symlink", "usr/lib",
-      "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs",
-      "/tmp", "--tmpfs", "/run", "--tmpfs", "/home", "--die-with-parent", "--new-session",
-      "--seccomp", std::to_string(filter), "--"};
+  std::vector<std::string> argv{kBubblewrap,
+                                "--unshare-all",
+                                "--ro-bind",
+                                "/usr",
+                                "/usr",
+                                "--ro-bind",
+                                "/etc",
+                                "/etc",
+                                "--symlink",
+                                "usr/bin",
+                                "/bin",
+                                "--symlink",
+                                "usr/sbin",
+                                "/sbin",
+                                "--symlink",
+                                "usr/lib",
+                                "/lib",
+                                "--symlink",
+                                "usr/lib64",
+                                "/lib64",
+                                "--proc",
+                                "/proc",
+                                "--dev",
+                                "/dev",
+                                "--tmpfs",
+                                "/tmp",
+                                "--tmpfs",
+                                "/run",
+                                "--tmpfs",
+                                "/home",
+                                "--die-with-parent",
+                                "--new-session",
+                                "--seccomp",
+                                std::to_string(filter),
+                                "--"};
   argv.insert(argv.end(), command.begin(), command.end());
   return argv;
 }
@@ -127,7 +157,8 @@ Result<void> run(int rounds) {
 }  // namespace glovebox::bench
 
 int main(int argc, char** argv) {
-  const auto rounds = argc > 1 ? glovebox::parse_count(argv[1]) : glovebox::Result<std::uint64_t>(300);
+  const auto rounds =
+      argc > 1 ? glovebox::parse_count(argv[1]) : glovebox::Result<std::uint64_t>(300);
   if (!rounds || *rounds == 0 || *rounds > 100'000) {
     (void)std::fprintf(stderr, "usage: bench_spawn [ROUNDS]\n");
     return 125;

@@ -1,5 +1,7 @@
 #include "support/measure.h"
 
+#include "base/file.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -11,8 +13,6 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "base/file.h"
 
 namespace glovebox::bench {
 namespace {
@@ -46,12 +46,14 @@ double percentile(std::vector<double> values, double fraction) {
 
 void print_table(const std::vector<Row>& rows, const std::vector<std::string>& relative_to) {
   std::string head = fmt::format("{:<58} {:>9} {:>9} {:>8}", "what", "p50 us", "p99 us", "p99/p50");
-  for (const std::string& name : relative_to) head += fmt::format(" {:>22}", "x " + name.substr(0, 20));
+  for (const std::string& name : relative_to)
+    head += fmt::format(" {:>22}", "x " + name.substr(0, 20));
   std::puts(head.c_str());
   for (const Row& row : rows) {
     const double p50 = percentile(row.us, 0.5);
     const double p99 = percentile(row.us, 0.99);
-    std::string line = fmt::format("{:<58} {:>9.0f} {:>9.0f} {:>8.2f}", row.name, p50, p99, p99 / p50);
+    std::string line =
+        fmt::format("{:<58} {:>9.0f} {:>9.0f} {:>8.2f}", row.name, p50, p99, p99 / p50);
     for (const std::string& name : relative_to) {
       const auto base = std::find_if(rows.begin(), rows.end(),
                                      [&](const Row& other) { return other.name == name; });

@@ -2,11 +2,11 @@
 // disturbs all rows alike, and ratios within one run mean something.
 #pragma once
 
+#include "base/result.h"
+
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "base/result.h"
 
 namespace glovebox::bench {
 

@@ -136,12 +136,9 @@ std::string doctor_json(const host::HostReport& report) {
 
 std::string_view state_word(host::FeatureState state) {
   switch (state) {
-    case host::FeatureState::Ok:
-      return "ok";
-    case host::FeatureState::Missing:
-      return "MISSING";
-    case host::FeatureState::NotApplicable:
-      return "-";
+    case host::FeatureState::Ok: return "ok";
+    case host::FeatureState::Missing: return "MISSING";
+    case host::FeatureState::NotApplicable: return "-";
   }
   return "?";
 }

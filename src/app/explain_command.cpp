@@ -1,9 +1,9 @@
-#include <cstdio>
-
 #include "app/commands.h"
 #include "base/file.h"
 #include "host/facts.h"
 #include "plan/make_plan.h"
+
+#include <cstdio>
 
 namespace glovebox::app {
 namespace {

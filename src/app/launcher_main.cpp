@@ -1,15 +1,15 @@
 // glovebox-launcher: a launcher process for one client, on descriptor 3 (launch/server.h).
 
+#include "host/facts.h"
+#include "launch/launcher.h"
+#include "launch/server.h"
+
 #include <csignal>
 #include <cstdio>
 #include <exception>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-
-#include "host/facts.h"
-#include "launch/launcher.h"
-#include "launch/server.h"
 
 namespace glovebox::app {
 namespace {

@@ -1,11 +1,11 @@
-#include <cstdio>
-#include <cstring>
-#include <exception>
+#include "app/commands.h"
+#include "base/result.h"
 
 #include <CLI/CLI.hpp>
 
-#include "app/commands.h"
-#include "base/result.h"
+#include <cstdio>
+#include <cstring>
+#include <exception>
 
 namespace glovebox::app {
 namespace {
@@ -16,7 +16,8 @@ constexpr const char* kRunExamples =
     "  glovebox run -w . --memory 512MiB --wall 60s -- make test\n"
     "  glovebox run --read ~/data --env MODE=fast -- ./analyse ~/data/in.csv\n"
     "\n"
-    "Exit code: the command's own; 128+n after signal n; 124 when a limit ended it; 125 when it was\n"
+    "Exit code: the command's own; 128+n after signal n; 124 when a limit ended it; 125 when it "
+    "was\n"
     "refused or could not be started; 126 and 127 as a shell.\n";
 
 struct Words {
@@ -35,8 +36,8 @@ void split_command(int& argc, char** argv, std::vector<std::string>& command) {
   }
 }
 
-// The subcommands. Only the one that was chosen gets its options: building them all would take longer
-// than parsing, and every run pays for it.
+// The subcommands. Only the one that was chosen gets its options: building them all would take
+// longer than parsing, and every run pays for it.
 void add_run(CLI::App& app, Words& words, std::string_view chosen) {
   CLI::App* run =
       app.add_subcommand("run", "Run a command in a box: glovebox run [options] -- CMD ...");

@@ -1,8 +1,8 @@
 #include "app/report.h"
 
-#include <algorithm>
-
 #include <boost/json.hpp>
+
+#include <algorithm>
 
 namespace glovebox::app {
 namespace {
@@ -55,17 +55,16 @@ json::object exit_object(const launch::ExitReport& report) {
   exit["code"] = report.exit_code;
   exit["reason"] = launch::to_text(report.reason);
   exit["signal"] = report.signal != 0 ? json::value(report.signal) : json::value(nullptr);
-  exit["limit"] =
-      report.limit ? json::value(launch::to_text(*report.limit)) : json::value(nullptr);
-  exit["problem"] = report.problem.empty() ? json::value(nullptr) : json::value(to_utf8(report.problem));
+  exit["limit"] = report.limit ? json::value(launch::to_text(*report.limit)) : json::value(nullptr);
+  exit["problem"] =
+      report.problem.empty() ? json::value(nullptr) : json::value(to_utf8(report.problem));
   return exit;
 }
 
 json::object usage_object(const launch::Usage& usage) {
   json::object object;
   object["wall_us"] = usage.wall.count() / 1000;
-  object["cpu_us"] =
-      usage.cpu_ns ? json::value(*usage.cpu_ns / 1000) : json::value(nullptr);
+  object["cpu_us"] = usage.cpu_ns ? json::value(*usage.cpu_ns / 1000) : json::value(nullptr);
   object["peak_memory_bytes"] = or_null(usage.peak_memory_bytes);
   object["output_bytes"] = or_null(usage.output_bytes);
   return object;
@@ -104,7 +103,8 @@ std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& 
   object["usage"] = usage_object(report.usage);
   json::array steps;
   for (const launch::StepTime& time : report.times) {
-    steps.push_back(json::object{{"step", to_utf8(time.step)}, {"us", static_cast<double>(time.ns) / 1000}});
+    steps.push_back(
+        json::object{{"step", to_utf8(time.step)}, {"us", static_cast<double>(time.ns) / 1000}});
   }
   object["launch_steps"] = std::move(steps);
   return json::serialize(object) + "\n";

@@ -1,10 +1,10 @@
 // The report of a run as JSON: what was enforced and by what, how it ended, what it used.
 #pragma once
 
-#include <string>
-
 #include "launch/supervise.h"
 #include "plan/launch_plan.h"
+
+#include <string>
 
 namespace glovebox::app {
 

@@ -1,11 +1,3 @@
-#include <cerrno>
-#include <csignal>
-
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/socket.h>
-
 #include "app/commands.h"
 #include "app/report.h"
 #include "app/standard_streams.h"
@@ -16,6 +8,14 @@
 #include "launch/supervise.h"
 #include "plan/flat_plan.h"
 #include "plan/make_plan.h"
+
+#include <cerrno>
+#include <csignal>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 
 namespace glovebox::app {
 namespace {
@@ -45,7 +45,7 @@ Result<UniqueFd> take_signals() {
   sigset_t passed;
   sigemptyset(&passed);
   for (const int number : kPassedOn) {
-    struct sigaction current {};
+    struct sigaction current{};
     if (::sigaction(number, nullptr, &current) == 0 && current.sa_handler == SIG_IGN) continue;
     sigaddset(&passed, number);
   }
@@ -100,10 +100,9 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   ::signal(SIGPIPE, SIG_IGN);
 
   const RawTerminal raw;
-  outcome.report =
-      launch::supervise(std::move(box), std::move(status), outcome.plan,
-                        std::move(connection.streams), signals.get(),
-                        report_file ? launch::Detail::Full : launch::Detail::Brief);
+  outcome.report = launch::supervise(std::move(box), std::move(status), outcome.plan,
+                                     std::move(connection.streams), signals.get(),
+                                     report_file ? launch::Detail::Full : launch::Detail::Brief);
   return outcome;
 }
 
@@ -113,7 +112,8 @@ std::string limit_sentence(const Outcome& outcome) {
     case launch::LimitKind::Wall:
       return fmt::format("wall: it ran for {}", duration_to_text(*plan.watch.wall));
     case launch::LimitKind::Memory:
-      return fmt::format("memory: it needed more than {}", bytes_to_text(*plan.cgroup.memory_bytes));
+      return fmt::format("memory: it needed more than {}",
+                         bytes_to_text(*plan.cgroup.memory_bytes));
     case launch::LimitKind::Pids:
       return fmt::format("pids: it wanted more than {} processes and threads", *plan.cgroup.pids);
     case launch::LimitKind::Cpu:

@@ -1,9 +1,9 @@
 #include "app/run_options.h"
 
-#include <cstdlib>
-
 #include "base/quantity.h"
 #include "host/path_facts.h"
+
+#include <cstdlib>
 
 namespace glovebox::app {
 namespace {

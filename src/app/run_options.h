@@ -1,14 +1,14 @@
 // The words of `glovebox run` and `glovebox explain`, and what they mean as a SandboxSpec.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
+#include "base/result.h"
+#include "plan/spec.h"
 
 #include <CLI/CLI.hpp>
 
-#include "base/result.h"
-#include "plan/spec.h"
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace glovebox::app {
 

@@ -17,7 +17,7 @@ constexpr unsigned kMemoryDevices = 1;  // the major number of /dev/null, zero, 
 
 Result<void> check_stream(int fd) {
   const char* name = kNames.at(static_cast<std::size_t>(fd));
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0) return fail_os(errno, "{}", name);
   const int flags = ::fcntl(fd, F_GETFL);
   const bool passable = S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) ||
@@ -32,10 +32,10 @@ Result<void> check_stream(int fd) {
   return {};
 }
 
-// As root the box's user is nobody the caller knows, and a script that writes to /dev/stderr opens the
-// pipe again. A pipe without a name is reached only by those who hold it: its mode may be open.
+// As root the box's user is nobody the caller knows, and a script that writes to /dev/stderr opens
+// the pipe again. A pipe without a name is reached only by those who hold it: its mode may be open.
 Result<void> let_reopen(int fd) {
-  struct statfs where {};
+  struct statfs where{};
   if (::fstatfs(fd, &where) != 0) return fail_os(errno, "look at a stream");
   if (where.f_type != PIPEFS_MAGIC || ::geteuid() != 0) return {};
   if (::fchmod(fd, 0666) != 0) return fail_os(errno, "open a pipe's mode");
@@ -43,7 +43,7 @@ Result<void> let_reopen(int fd) {
 }
 
 bool is_regular(int fd) {
-  struct stat info {};
+  struct stat info{};
   return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
 }
 

@@ -2,18 +2,19 @@
 //
 // A box never gets the caller's terminal: what is a terminal here becomes a terminal of the box's
 // own. Pipes and sockets are passed as they are, and a regular file as standard input; output to a
-// regular file is relayed, and any output when its bytes must be counted. Anything through which more than bytes could pass (a directory, a device) is refused.
+// regular file is relayed, and any output when its bytes must be counted. Anything through which
+// more than bytes could pass (a directory, a device) is refused.
 #pragma once
-
-#include <array>
-#include <optional>
-
-#include <termios.h>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "launch/supervise.h"
 #include "plan/spec.h"
+
+#include <array>
+#include <optional>
+
+#include <termios.h>
 
 namespace glovebox::app {
 

@@ -69,7 +69,7 @@ std::vector<std::string> joined(const std::vector<std::string>& hosts,
                                 const std::vector<std::string>& ports) {
   std::vector<std::string> all;
   for (const std::string& host : hosts) {
-    for (const std::string& port : ports) all.push_back(host + ":" + port);
+    for (const std::string& port : ports) all.push_back(fmt::format("{}:{}", host, port));
   }
   return all;
 }
@@ -84,7 +84,7 @@ const std::vector<Family>& families() {
   static const std::vector<Family> kFamilies = [] {
     const std::vector<std::string> path_words{"read", "write", "exec", "unix"};
     const std::vector<std::string> command_words{"subprocess", "subprocess_shell"};
-    const auto same = [](std::vector<Capability> terms) { return Family{terms, terms}; };
+    const auto same = [](const std::vector<Capability>& terms) { return Family{terms, terms}; };
     return std::vector<Family>{
         same(all_terms(path_words, kPaths)),
         {all_terms({"connect"}, joined(kHosts, kPortRanges)),

@@ -32,7 +32,7 @@ TEST(EnvValue, IsTextThatExecveTakes) {
   EXPECT_FALSE(EnvValue::parse(std::string_view("a\0b", 3)));
   EXPECT_FALSE(EnvValue::parse("\x1b[2J"));
   EXPECT_FALSE(EnvValue::parse("\xff"));
-  EXPECT_FALSE(EnvValue::parse(std::string(128 * 1024, 'a')));
+  EXPECT_FALSE(EnvValue::parse(std::string(std::size_t{128} * 1024, 'a')));
 }
 
 TEST(CommandName, IsOneArgument) {

@@ -102,7 +102,7 @@ TEST(DomainPattern, RefusesOthers) {
   EXPECT_EQ(host(std::string(64, 'a') + ".com"), "refused");
   EXPECT_EQ(host(std::string(63, 'a') + ".com"), std::string(63, 'a') + ".com");
   std::string long_name = "com";
-  while (long_name.size() <= 253) long_name = "abcdefg." + long_name;
+  while (long_name.size() <= 253) long_name.insert(0, "abcdefg.");
   EXPECT_EQ(host(long_name), "refused");
 }
 

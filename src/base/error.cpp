@@ -1,6 +1,6 @@
-#include <cstring>
-
 #include "base/result.h"
+
+#include <cstring>
 
 namespace glovebox {
 

@@ -1,12 +1,12 @@
 // Small files, read and written whole: /proc, cgroupfs, reports.
 #pragma once
 
+#include "base/result.h"
+#include "base/unique_fd.h"
+
 #include <cstddef>
 #include <string>
 #include <string_view>
-
-#include "base/result.h"
-#include "base/unique_fd.h"
 
 namespace glovebox {
 

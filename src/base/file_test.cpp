@@ -1,9 +1,10 @@
 #include "base/file.h"
 
+#include <gtest/gtest.h>
+
 #include <cerrno>
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 namespace glovebox {

@@ -2,12 +2,12 @@
 // an amount, nothing negative, nothing that overflows.
 #pragma once
 
+#include "base/result.h"
+
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "base/result.h"
 
 namespace glovebox {
 

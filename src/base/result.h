@@ -5,11 +5,11 @@
 // returns an error does not log it.
 #pragma once
 
-#include <string>
-#include <tl/expected.hpp>
-#include <utility>
-
 #include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include <string>
+#include <utility>
 
 namespace glovebox {
 
@@ -67,23 +67,23 @@ struct Bug {
 
 }  // namespace glovebox
 
-#define GLOVEBOX_CHECK(condition)                                          \
-  do {                                                                     \
+#define GLOVEBOX_CHECK(condition)                                            \
+  do {                                                                       \
     if (!(condition)) ::glovebox::throw_bug(__FILE__, __LINE__, #condition); \
   } while (false)
 
 #define GLOVEBOX_CAT_(a, b) a##b
 #define GLOVEBOX_CAT(a, b) GLOVEBOX_CAT_(a, b)
-#define GLOVEBOX_TRY_(holder, give_up, lhs, ...)                      \
-  auto holder = (__VA_ARGS__);                                        \
-  if (!holder) give_up ::tl::unexpected(std::move(holder).error());   \
+#define GLOVEBOX_TRY_(holder, give_up, lhs, ...)                    \
+  auto holder = (__VA_ARGS__);                                      \
+  if (!holder) give_up ::tl::unexpected(std::move(holder).error()); \
   lhs = *std::move(holder)
 
 // TRY(UniqueFd fd, open_file(path)); returns the error from the enclosing function.
 #define TRY(lhs, ...) GLOVEBOX_TRY_(GLOVEBOX_CAT(try_, __COUNTER__), return, lhs, __VA_ARGS__)
 // TRY_VOID(seal(fd)); for a Result<void>.
-#define TRY_VOID(...)                                                             \
-  do {                                                                            \
-    auto glovebox_tried = (__VA_ARGS__);                                          \
+#define TRY_VOID(...)                                                                \
+  do {                                                                               \
+    auto glovebox_tried = (__VA_ARGS__);                                             \
     if (!glovebox_tried) return ::tl::unexpected(std::move(glovebox_tried).error()); \
   } while (false)

@@ -1,8 +1,8 @@
 #include "base/result.h"
 
-#include <cerrno>
-
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 namespace glovebox {
 namespace {

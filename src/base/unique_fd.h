@@ -1,9 +1,9 @@
 // Owners and borrowers of file descriptors.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include <unistd.h>
 
 namespace glovebox {
 

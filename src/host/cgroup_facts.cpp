@@ -1,5 +1,7 @@
 #include "host/cgroup_facts.h"
 
+#include "base/file.h"
+
 #include <cerrno>
 #include <vector>
 
@@ -7,8 +9,6 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#include "base/file.h"
 
 namespace glovebox::host {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::string_view kMount = "/sys/fs/cgroup";
 constexpr const char* kControllers[] = {"memory", "pids", "cpu", "cpuacct"};
 
 bool is_filesystem(const std::string& path, std::int64_t magic) {
-  struct statfs info {};
+  struct statfs info{};
   return ::statfs(path.c_str(), &info) == 0 && static_cast<std::int64_t>(info.f_type) == magic;
 }
 

@@ -1,16 +1,17 @@
 // Which cgroup controllers a box can be put under here, and where its cgroup is made.
 //
-// Two layouts are supported alike. Version 1: one hierarchy per controller; the box's cgroup is made
-// below the caller's own in each. Version 2: one hierarchy; a cgroup that holds processes cannot pass
-// controllers on to children, so the box's cgroup is made beside the caller's own (or below the root).
+// Two layouts are supported alike. Version 1: one hierarchy per controller; the box's cgroup is
+// made below the caller's own in each. Version 2: one hierarchy; a cgroup that holds processes
+// cannot pass controllers on to children, so the box's cgroup is made beside the caller's own (or
+// below the root).
 #pragma once
+
+#include "base/result.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
-
-#include "base/result.h"
 
 namespace glovebox::host {
 

@@ -1,8 +1,9 @@
 #include "host/facts.h"
 
+#include <climits>
+
 #include <array>
 #include <cerrno>
-#include <climits>
 
 #include <linux/capability.h>
 #include <sys/resource.h>
@@ -34,7 +35,7 @@ std::vector<SystemEntry> read_system_entries() {
   std::vector<SystemEntry> entries;
   for (const char* name : {"usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
     const std::string path = fmt::format("/{}", name);
-    struct stat info {};
+    struct stat info{};
     if (::lstat(path.c_str(), &info) != 0) continue;
     if (S_ISDIR(info.st_mode)) {
       entries.push_back({name, ""});
@@ -48,7 +49,7 @@ std::vector<SystemEntry> read_system_entries() {
 }
 
 std::uint64_t hard_limit(__rlimit_resource resource) {
-  struct rlimit limit {};
+  struct rlimit limit{};
   return ::getrlimit(resource, &limit) == 0 ? limit.rlim_max : 0;
 }
 
@@ -69,7 +70,7 @@ Result<HostFacts> read_facts() {
   const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, kLandlockVersionFlag);
   facts.landlock_abi = abi > 0 ? static_cast<int>(abi) : 0;
 
-  struct sysinfo memory {};
+  struct sysinfo memory{};
   if (::sysinfo(&memory) != 0) return fail_os(errno, "sysinfo");
   facts.memory_bytes = std::uint64_t{memory.totalram} * memory.mem_unit;
   facts.open_files_hard = hard_limit(RLIMIT_NOFILE);

@@ -1,10 +1,14 @@
 // What this host is and what the caller may do on it, as a value.
 //
 // Planning reads facts and nothing else of the host, so a plan can be made and tested for any host.
-// Reading them is cheap (a few dozen system calls) because every run does it. Facts do not prove that
-// a feature works: a launch step that fails says so and ends the launch, and `glovebox doctor`
+// Reading them is cheap (a few dozen system calls) because every run does it. Facts do not prove
+// that a feature works: a launch step that fails says so and ends the launch, and `glovebox doctor`
 // (probe.h) tries each feature for real.
 #pragma once
+
+#include "base/result.h"
+#include "host/cgroup_facts.h"
+#include "host/path_facts.h"
 
 #include <cstdint>
 #include <optional>
@@ -12,10 +16,6 @@
 #include <vector>
 
 #include <sys/types.h>
-
-#include "base/result.h"
-#include "host/cgroup_facts.h"
-#include "host/path_facts.h"
 
 namespace glovebox::host {
 

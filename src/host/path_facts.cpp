@@ -27,7 +27,7 @@ Result<PathFacts> look_up_from_here(const std::string& path) {
     if (errno == ENOENT) return fail(Code::NotFound, "{}: no such file or directory", path);
     return fail_os(errno, "{}", path);
   }
-  struct stat info {};
+  struct stat info{};
   if (::lstat(real.get(), &info) != 0) return fail_os(errno, "{}", path);
   return PathFacts{.path = real.get(),
                    .kind = kind_of(info.st_mode),

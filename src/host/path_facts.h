@@ -4,13 +4,13 @@
 // device and inode, so a path that was swapped in between is refused, not followed.
 #pragma once
 
+#include "base/result.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <sys/types.h>
-
-#include "base/result.h"
 
 namespace glovebox::host {
 

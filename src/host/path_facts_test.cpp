@@ -1,10 +1,10 @@
 #include "host/path_facts.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-
-#include <gtest/gtest.h>
 
 namespace glovebox::host {
 namespace {

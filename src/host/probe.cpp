@@ -130,26 +130,13 @@ constexpr std::array kRows{
 Requirement requirement(When when, const HostFacts& facts) {
   bool needed = false;
   switch (when) {
-    case When::Always:
-      needed = true;
-      break;
-    case When::Never:
-      break;
-    case When::AsRoot:
-      needed = facts.tier == Tier::Root;
-      break;
-    case When::AsUser:
-      needed = facts.tier == Tier::User;
-      break;
-    case When::WithMemory:
-      needed = facts.cgroups.has("memory");
-      break;
-    case When::WithPids:
-      needed = facts.cgroups.has("pids");
-      break;
-    case When::WithoutPids:
-      needed = !facts.cgroups.has("pids");
-      break;
+    case When::Always: needed = true; break;
+    case When::Never: break;
+    case When::AsRoot: needed = facts.tier == Tier::Root; break;
+    case When::AsUser: needed = facts.tier == Tier::User; break;
+    case When::WithMemory: needed = facts.cgroups.has("memory"); break;
+    case When::WithPids: needed = facts.cgroups.has("pids"); break;
+    case When::WithoutPids: needed = !facts.cgroups.has("pids"); break;
   }
   return needed ? Requirement::EveryBox : Requirement::Optional;
 }
@@ -157,14 +144,10 @@ Requirement requirement(When when, const HostFacts& facts) {
 // What failed on the way to the feature needs its own remedy, not the feature's.
 Lack lack_of(const Row& row, Cause cause) {
   switch (cause) {
-    case Cause::Itself:
-      return row.lack;
-    case Cause::UserNamespace:
-      return Lack::UserNamespace;
-    case Cause::MountNamespace:
-      return Lack::Mounts;
-    case Cause::Cgroup:
-      return row.lack == Lack::CgroupCpu ? row.lack : Lack::Cgroup;
+    case Cause::Itself: return row.lack;
+    case Cause::UserNamespace: return Lack::UserNamespace;
+    case Cause::MountNamespace: return Lack::Mounts;
+    case Cause::Cgroup: return row.lack == Lack::CgroupCpu ? row.lack : Lack::Cgroup;
   }
   return row.lack;
 }
@@ -215,12 +198,8 @@ Feature examine(const Row& row, const Examination& examination) {
   feature.detail = detail_of(reply);
   feature.needed_for = feature.requirement == Requirement::EveryBox ? "every box" : row.needed_for;
   switch (reply.outcome) {
-    case Outcome::Ok:
-      feature.state = FeatureState::Ok;
-      break;
-    case Outcome::NotApplicable:
-      feature.state = FeatureState::NotApplicable;
-      break;
+    case Outcome::Ok: feature.state = FeatureState::Ok; break;
+    case Outcome::NotApplicable: feature.state = FeatureState::NotApplicable; break;
     case Outcome::Failed:
       feature.state = FeatureState::Missing;
       feature.fix =
@@ -248,28 +227,20 @@ Feature facts_feature(const Examination& examination) {
 
 std::string_view to_text(FeatureState state) {
   switch (state) {
-    case FeatureState::Ok:
-      return "ok";
-    case FeatureState::Missing:
-      return "missing";
-    case FeatureState::NotApplicable:
-      return "not-applicable";
+    case FeatureState::Ok: return "ok";
+    case FeatureState::Missing: return "missing";
+    case FeatureState::NotApplicable: return "not-applicable";
   }
   return "unknown";
 }
 
 std::string_view to_text(FeatureGroup group) {
   switch (group) {
-    case FeatureGroup::EveryBox:
-      return "every box needs";
-    case FeatureGroup::Limits:
-      return "limits";
-    case FeatureGroup::Workspaces:
-      return "workspaces";
-    case FeatureGroup::Network:
-      return "network";
-    case FeatureGroup::OtherBackends:
-      return "other backends";
+    case FeatureGroup::EveryBox: return "every box needs";
+    case FeatureGroup::Limits: return "limits";
+    case FeatureGroup::Workspaces: return "workspaces";
+    case FeatureGroup::Network: return "network";
+    case FeatureGroup::OtherBackends: return "other backends";
   }
   return "unknown";
 }

@@ -290,15 +290,13 @@ std::string remedy(Lack lack, int os_errno, std::string_view since, const Hints&
     case Lack::Facts:
       return "run glovebox as an ordinary user, or as root with CAP_SYS_ADMIN, CAP_SETUID and "
              "CAP_SETGID (docker run --cap-add SYS_ADMIN ...)";
-    case Lack::BoxUid:
-      return box_uid_lines(os_errno, hints);
+    case Lack::BoxUid: return box_uid_lines(os_errno, hints);
     case Lack::UidLease:
       return "make /run writable for root: sudo mount -t tmpfs -o mode=0755 tmpfs /run   (or give "
              "/run/glovebox to root: sudo chown root: /run/glovebox && sudo chmod 0700 "
              "/run/glovebox)";
     case Lack::SystemCall:
-    case Lack::Notification:
-      return call_lines(os_errno, since, hints);
+    case Lack::Notification: return call_lines(os_errno, since, hints);
     case Lack::UserNamespace:
     case Lack::Mounts:
       if (os_errno == ENOSYS || os_errno == EINVAL) return call_lines(os_errno, since, hints);
@@ -314,15 +312,11 @@ std::string remedy(Lack lack, int os_errno, std::string_view since, const Hints&
       if (os_errno != EINVAL) return call_lines(os_errno, since, hints);
       return "run glovebox as the owner of the directory instead of root, or keep the workspace "
              "on ext4, xfs, btrfs or tmpfs";
-    case Lack::Landlock:
-      return landlock_lines(os_errno, since, hints);
+    case Lack::Landlock: return landlock_lines(os_errno, since, hints);
     case Lack::Cgroup:
-    case Lack::CgroupCpu:
-      return cgroup_lines(lack, os_errno, hints);
-    case Lack::Swap:
-      return swap_lines(hints);
-    case Lack::Kvm:
-      return kvm_lines(os_errno, hints);
+    case Lack::CgroupCpu: return cgroup_lines(lack, os_errno, hints);
+    case Lack::Swap: return swap_lines(hints);
+    case Lack::Kvm: return kvm_lines(os_errno, hints);
   }
   return "";
 }

@@ -1,5 +1,9 @@
 #include "launch/cgroup.h"
 
+#include "base/file.h"
+#include "base/quantity.h"
+#include "host/cgroup_facts.h"
+
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -9,10 +13,6 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-
-#include "base/file.h"
-#include "base/quantity.h"
-#include "host/cgroup_facts.h"
 
 namespace glovebox::launch {
 namespace {
@@ -65,8 +65,8 @@ std::optional<std::uint64_t> number(const std::optional<std::string>& text) {
   return value;
 }
 
-// The text of an events file through a descriptor that stays open: reading it is also what makes poll
-// wait for the next change (kernfs hands every new descriptor one change to begin with).
+// The text of an events file through a descriptor that stays open: reading it is also what makes
+// poll wait for the next change (kernfs hands every new descriptor one change to begin with).
 std::string read_events(const UniqueFd& fd) {
   char text[512];
   const ssize_t size = ::pread(fd.get(), text, sizeof(text), 0);
@@ -77,8 +77,8 @@ std::string read_events(const UniqueFd& fd) {
 
 Result<Cgroup> Cgroup::create(const plan::PlanView& plan, std::uint64_t serial) {
   Cgroup cgroup;
-  cgroup.unified_ = plan.header().cgroup_version ==
-                    static_cast<std::uint32_t>(host::CgroupVersion::V2);
+  cgroup.unified_ =
+      plan.header().cgroup_version == static_cast<std::uint32_t>(host::CgroupVersion::V2);
   cgroup.name_ = cgroup_name(serial);
   for (const plan::FlatController& controller : plan.controllers()) {
     const std::string parent = plan.text(controller.parent);

@@ -1,23 +1,23 @@
 // The cgroup of one box: made before it, removed after it.
 //
-// Version 1: one directory per controller; the command's process joins them itself, by writing "0" to
-// each `tasks` file just before it executes. Moving oneself takes no lock that waits for the whole
-// machine, moving another process does (up to 27 ms). init stays outside, so that the directories are
-// empty as soon as init has reaped the command.
-// Version 2: one directory; the box is cloned into it (CLONE_INTO_CGROUP).
+// Version 1: one directory per controller; the command's process joins them itself, by writing "0"
+// to each `tasks` file just before it executes. Moving oneself takes no lock that waits for the
+// whole machine, moving another process does (up to 27 ms). init stays outside, so that the
+// directories are empty as soon as init has reaped the command. Version 2: one directory; the box
+// is cloned into it (CLONE_INTO_CGROUP).
 //
 // Leftovers of launchers that were killed are found by name ("glovebox-<pid>-<n>" with no such
 // process any more) and removed by the next launcher.
 #pragma once
 
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "plan/flat_plan.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/result.h"
-#include "base/unique_fd.h"
-#include "plan/flat_plan.h"
 
 namespace glovebox::launch {
 
@@ -52,7 +52,8 @@ class Cgroup {
   int memory_event_fd() const { return memory_event_.get(); }
   int pids_event_fd() const { return pids_event_.get(); }
 
-  // Reads what was counted. Only what is cheap or asked for: events always, usage with `Usage::Read`.
+  // Reads what was counted. Only what is cheap or asked for: events always, usage with
+  // `Usage::Read`.
   enum class Usage : std::uint8_t { Skip, Read };
   CgroupCounts counts(Usage usage) const;
   std::optional<std::uint64_t> cpu_ns() const;

@@ -6,7 +6,8 @@ namespace {
 // Everything that a cgroup depends on.
 std::string key_of(const plan::PlanView& plan) {
   const plan::FlatHeader& h = plan.header();
-  std::string key = fmt::format("{} {} {} {}", h.cgroup_version, h.memory_bytes, h.pids, h.cpus_milli);
+  std::string key =
+      fmt::format("{} {} {} {}", h.cgroup_version, h.memory_bytes, h.pids, h.cpus_milli);
   for (const plan::FlatController& controller : plan.controllers()) {
     key += fmt::format("\n{} {}", plan.text(controller.name), plan.text(controller.parent));
   }

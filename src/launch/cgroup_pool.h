@@ -4,13 +4,13 @@
 // controllers or limits are made when asked for.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "base/result.h"
 #include "launch/cgroup.h"
 #include "plan/flat_plan.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace glovebox::launch {
 

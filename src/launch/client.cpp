@@ -1,5 +1,10 @@
 #include "launch/client.h"
 
+#include "base/file.h"
+#include "launch/packet.h"
+#include "launch/wire.h"
+#include "plan/flat_plan.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -11,11 +16,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#include "base/file.h"
-#include "launch/packet.h"
-#include "launch/wire.h"
-#include "plan/flat_plan.h"
 
 namespace glovebox::launch {
 namespace {
@@ -89,7 +89,8 @@ LauncherClient::~LauncherClient() {
   // It ends by itself when its socket closes, and puts its cgroups away; a stuck one is killed.
   socket_.reset();
   pollfd wait{process_.get(), POLLIN, 0};
-  if (::poll(&wait, 1, kPatienceMs) <= 0) (void)::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+  if (::poll(&wait, 1, kPatienceMs) <= 0)
+    (void)::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
   siginfo_t info{};
   while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_.get()), &info,
                   WEXITED) != 0 &&

@@ -1,16 +1,16 @@
 // The other side of a launcher process.
 #pragma once
 
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "launch/supervise.h"
+#include "plan/launch_plan.h"
+
 #include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-
-#include "base/result.h"
-#include "base/unique_fd.h"
-#include "launch/supervise.h"
-#include "plan/launch_plan.h"
 
 namespace glovebox::launch {
 

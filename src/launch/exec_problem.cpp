@@ -1,8 +1,8 @@
 #include "launch/exec_problem.h"
 
-#include <cerrno>
-
 #include "base/result.h"
+
+#include <cerrno>
 
 namespace glovebox::launch {
 namespace {
@@ -24,9 +24,10 @@ ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view c
                            std::string_view interpreter) {
   switch (problem) {
     case ExecProblem::NotFound:
-      return {kNotFound, fmt::format("{}: no such command in the box (hand a program's directory in "
-                                     "with --read, or name it by its full path)",
-                                     command)};
+      return {kNotFound,
+              fmt::format("{}: no such command in the box (hand a program's directory in "
+                          "with --read, or name it by its full path)",
+                          command)};
     case ExecProblem::NotAllowed:
       return {kNotExecutable, fmt::format("{}: found, but it may not be executed: {}", command,
                                           errno_text(os_errno))};
@@ -45,9 +46,9 @@ ExecSentence exec_sentence(ExecProblem problem, int os_errno, std::string_view c
     case ExecProblem::Other: break;
   }
   if (os_errno == E2BIG) {
-    return {kNotExecutable,
-            fmt::format("{}: the arguments and environment are larger than the kernel takes",
-                        command)};
+    return {
+        kNotExecutable,
+        fmt::format("{}: the arguments and environment are larger than the kernel takes", command)};
   }
   return {kRefused, fmt::format("start {}: {}", command, errno_text(os_errno))};
 }

@@ -1,10 +1,10 @@
 // Why a command could not be executed, in a sentence, with the exit code shells use for it.
 #pragma once
 
+#include "launch/child/message.h"
+
 #include <string>
 #include <string_view>
-
-#include "launch/child/message.h"
 
 namespace glovebox::launch {
 

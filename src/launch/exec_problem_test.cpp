@@ -1,8 +1,8 @@
 #include "launch/exec_problem.h"
 
-#include <cerrno>
-
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 namespace glovebox::launch {
 namespace {
@@ -16,7 +16,8 @@ TEST(ExecProblem, ExitCodesAreTheShells) {
 }
 
 TEST(ExecProblem, SentencesNameTheCommand) {
-  const ExecSentence sentence = exec_sentence(ExecProblem::InterpreterMissing, ENOENT, "./run.py", "/no/python\x1b[2J");
+  const ExecSentence sentence =
+      exec_sentence(ExecProblem::InterpreterMissing, ENOENT, "./run.py", "/no/python\x1b[2J");
   EXPECT_NE(sentence.text.find("./run.py"), std::string::npos);
   EXPECT_NE(sentence.text.find("/no/python?[2J"), std::string::npos);
 }

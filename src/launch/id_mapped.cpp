@@ -1,5 +1,7 @@
 #include "launch/id_mapped.h"
 
+#include "base/file.h"
+
 #include <cerrno>
 #include <csignal>
 
@@ -8,8 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#include "base/file.h"
 
 namespace glovebox::launch {
 namespace {

@@ -1,16 +1,17 @@
 // User namespaces whose only use is to say how a mount's owner is shown (mount_setattr(2), IDMAP).
 #pragma once
 
+#include "base/result.h"
+#include "base/unique_fd.h"
+
 #include <cstdint>
 #include <map>
 #include <utility>
 
-#include "base/result.h"
-#include "base/unique_fd.h"
-
 namespace glovebox::launch {
 
-// Maps owners of trees to one box's uid. One namespace per distinct owner, made when first asked for.
+// Maps owners of trees to one box's uid. One namespace per distinct owner, made when first asked
+// for.
 class IdMaps {
  public:
   explicit IdMaps(std::uint32_t box_uid) : box_uid_(box_uid) {}

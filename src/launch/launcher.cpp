@@ -1,5 +1,13 @@
 #include "launch/launcher.h"
 
+#include "base/file.h"
+#include "launch/child/context.h"
+#include "launch/child/message.h"
+#include "launch/child/sys.h"
+#include "launch/id_mapped.h"
+#include "launch/packet.h"
+#include "launch/stopwatch.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -13,14 +21,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-
-#include "base/file.h"
-#include "launch/child/context.h"
-#include "launch/child/sys.h"
-#include "launch/child/message.h"
-#include "launch/id_mapped.h"
-#include "launch/packet.h"
-#include "launch/stopwatch.h"
 
 namespace glovebox::launch {
 namespace {
@@ -39,8 +39,8 @@ constexpr std::uint64_t kIntoCgroup = 0x200000000ULL;
 constexpr std::uint64_t kIntoCgroup = CLONE_INTO_CGROUP;
 #endif
 
-// Boxes inherit the launcher's session keyring. A named one is shared by all launchers of a user, so
-// that many runs do not use up the user's key quota; boxes cannot call the keyring at all.
+// Boxes inherit the launcher's session keyring. A named one is shared by all launchers of a user,
+// so that many runs do not use up the user's key quota; boxes cannot call the keyring at all.
 Result<void> join_own_keyring() {
   constexpr int kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING
   if (::syscall(SYS_keyctl, kJoinSessionKeyring, "_glovebox") < 0 && errno != ENOSYS) {
@@ -65,8 +65,8 @@ class BornAs {
     if (::syscall(SYS_setresuid, id, id, 0) != 0) {
       const int os_errno = errno;
       if (::syscall(SYS_setresgid, 0, 0, 0) != 0) std::abort();
-      return fail_os(os_errno, "take uid {} (is it mapped in this container? see GLOVEBOX_UID_RANGE)",
-                     id);
+      return fail_os(os_errno,
+                     "take uid {} (is it mapped in this container? see GLOVEBOX_UID_RANGE)", id);
     }
     BornAs born;
     // A change of identity makes a process undumpable and its /proc files root's; the box's first
@@ -140,8 +140,8 @@ Result<void> Launcher::enter_user_namespace() {
   return {};
 }
 
-// Mounts made on the host later still appear in the host's view (slave); nothing that is mounted here
-// ever appears on the host.
+// Mounts made on the host later still appear in the host's view (slave); nothing that is mounted
+// here ever appears on the host.
 Result<void> Launcher::enter_mount_namespace() {
   if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
   const sys::MountAttributes change{0, 0, MS_SLAVE, 0};
@@ -168,8 +168,8 @@ Result<void> Launcher::go_inside() {
   return {};
 }
 
-// Without the right to copy mounts out here (an ordinary user's launcher for one box), the box's first
-// process opens the trees; their places stay empty.
+// Without the right to copy mounts out here (an ordinary user's launcher for one box), the box's
+// first process opens the trees; their places stay empty.
 Result<std::vector<UniqueFd>> Launcher::open_trees(const plan::PlanView& plan, std::uint32_t uid) {
   std::vector<UniqueFd> trees(plan.trees().size());
   if (trees.empty() || (tier_ == host::Tier::User && life_ == Life::OneBox)) return trees;
@@ -347,19 +347,20 @@ Error tree_error(std::string_view path, int os_errno) {
                  fmt::format("{} was replaced while the box was being started", path)};
   }
   if (os_errno == EINVAL) {
-    return Error{Code::Unsupported, os_errno,
-                 fmt::format("{}: its filesystem (or one mounted below it) does not take idmapped "
-                             "mounts, so its owner cannot be made the box's user (run as that owner "
-                             "instead of root)",
-                             path)};
+    return Error{
+        Code::Unsupported, os_errno,
+        fmt::format("{}: its filesystem (or one mounted below it) does not take idmapped "
+                    "mounts, so its owner cannot be made the box's user (run as that owner "
+                    "instead of root)",
+                    path)};
   }
   return Error{Code::Os, os_errno, fmt::format("hand in {}: {}", path, errno_text(os_errno))};
 }
 
 Error step_error(const plan::Step& step, int os_errno) {
-  return Error{Code::Os, os_errno,
-               fmt::format("launch step '{}': {} ({})", plan::to_text(step), errno_text(os_errno),
-                           kRemedy)};
+  return Error{
+      Code::Os, os_errno,
+      fmt::format("launch step '{}': {} ({})", plan::to_text(step), errno_text(os_errno), kRemedy)};
 }
 
 }  // namespace glovebox::launch

@@ -1,22 +1,14 @@
 // The launcher: obeys a plan and has a box to show for it.
 //
-// It must be single-threaded for life: it changes its own namespaces and ids, and its children run on
-// a copy of its memory without executing anything first.
+// It must be single-threaded for life: it changes its own namespaces and ids, and its children run
+// on a copy of its memory without executing anything first.
 //
-// Two lives. For one box (the command line: this process is the launcher) it clones the box from where
-// it stands, and the box's first process builds everything. Serving many (server.h) it lives in a
-// mount namespace (as an ordinary user: also in a user namespace) of its own, builds the read-only
-// base view there once, and clones each box from it; a second mount namespace keeps the host's tree,
-// to open what is handed into boxes later.
+// Two lives. For one box (the command line: this process is the launcher) it clones the box from
+// where it stands, and the box's first process builds everything. Serving many (server.h) it lives
+// in a mount namespace (as an ordinary user: also in a user namespace) of its own, builds the
+// read-only base view there once, and clones each box from it; a second mount namespace keeps the
+// host's tree, to open what is handed into boxes later.
 #pragma once
-
-#include <array>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -26,6 +18,14 @@
 #include "launch/network_pool.h"
 #include "launch/uid_lease.h"
 #include "plan/flat_plan.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace glovebox::launch {
 
@@ -71,8 +71,8 @@ class Launcher {
   // Starts a box. On failure nothing is left: no process, cgroup, mount or lease.
   Result<Box> start(const plan::PlanView& plan, const StartFiles& files);
 
-  // Makes ahead of need what a start would otherwise wait for. One unit of work; false when there is
-  // nothing left to do.
+  // Makes ahead of need what a start would otherwise wait for. One unit of work; false when there
+  // is nothing left to do.
   bool stock_up();
 
  private:

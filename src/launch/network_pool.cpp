@@ -1,12 +1,12 @@
 #include "launch/network_pool.h"
 
+#include "base/file.h"
+#include "launch/child/context.h"
+
 #include <cerrno>
 
 #include <fcntl.h>
 #include <sched.h>
-
-#include "base/file.h"
-#include "launch/child/context.h"
 
 namespace glovebox::launch {
 namespace {

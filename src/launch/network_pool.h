@@ -6,11 +6,11 @@
 // launcher's user namespace, so a box has no say over its devices.
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include "base/result.h"
 #include "base/unique_fd.h"
+
+#include <cstddef>
+#include <vector>
 
 namespace glovebox::launch {
 
@@ -24,7 +24,8 @@ class NetworkPool {
   // Adds one namespace, loopback up. False when the pool is full or not open.
   Result<bool> add_one();
 
-  // Puts this process into a pooled namespace, so that a clone inherits it. False when none is left.
+  // Puts this process into a pooled namespace, so that a clone inherits it. False when none is
+  // left.
   Result<bool> enter();
   // And back into its own.
   Result<void> leave();

@@ -1,12 +1,12 @@
 #include "launch/packet.h"
 
+#include "launch/wire.h"
+
 #include <cerrno>
 #include <cstring>
 
 #include <sys/socket.h>
 #include <sys/uio.h>
-
-#include "launch/wire.h"
 
 namespace glovebox::launch {
 

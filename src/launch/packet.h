@@ -1,12 +1,12 @@
 // One packet with descriptors on a SOCK_SEQPACKET socket.
 #pragma once
 
+#include "base/result.h"
+#include "base/unique_fd.h"
+
 #include <cstddef>
 #include <span>
 #include <vector>
-
-#include "base/result.h"
-#include "base/unique_fd.h"
 
 namespace glovebox::launch {
 
@@ -19,8 +19,8 @@ struct Packet {
 Result<void> send_packet(BorrowedFd socket, std::span<const std::span<const std::byte>> parts,
                          std::span<const int> fds);
 
-// Receives one packet of at most `limit` bytes and kMaxDescriptors descriptors; more is an error, not
-// a cut. An empty `bytes` means that the peer has closed.
+// Receives one packet of at most `limit` bytes and kMaxDescriptors descriptors; more is an error,
+// not a cut. An empty `bytes` means that the peer has closed.
 Result<Packet> receive_packet(BorrowedFd socket, std::size_t limit);
 
 template <class T>

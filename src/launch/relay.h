@@ -1,13 +1,13 @@
 // Carries bytes from one descriptor to another, a bounded buffer at a time.
 #pragma once
 
+#include "base/unique_fd.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-
-#include "base/unique_fd.h"
 
 namespace glovebox::launch {
 
@@ -15,9 +15,9 @@ class Relay {
  public:
   enum class Direction : std::uint8_t { IntoBox, OutOfBox };
 
-  // `from` is read without blocking when it is ours (a pipe we made, the terminal); `to` is written in
-  // pieces small enough not to block once poll says that it can be written.
-  // Each end is owned or borrowed: the caller's standard streams are borrowed.
+  // `from` is read without blocking when it is ours (a pipe we made, the terminal); `to` is written
+  // in pieces small enough not to block once poll says that it can be written. Each end is owned or
+  // borrowed: the caller's standard streams are borrowed.
   struct End {
     UniqueFd owned;
     int fd = -1;

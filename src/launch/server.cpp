@@ -1,5 +1,10 @@
 #include "launch/server.h"
 
+#include "base/file.h"
+#include "launch/packet.h"
+#include "launch/supervise.h"
+#include "launch/wire.h"
+
 #include <cerrno>
 #include <cstring>
 
@@ -10,11 +15,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#include "base/file.h"
-#include "launch/packet.h"
-#include "launch/supervise.h"
-#include "launch/wire.h"
 
 namespace glovebox::launch {
 namespace {
@@ -35,15 +35,15 @@ std::uint64_t token(std::uint64_t id, Source source) {
 Result<std::vector<std::byte>> read_sealed(const UniqueFd& memory) {
   const int seals = ::fcntl(memory.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return fail(Code::Invalid, "the plan is not sealed");
-  struct stat info {};
+  struct stat info{};
   if (::fstat(memory.get(), &info) != 0) return fail_os(errno, "the plan");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0 || size > plan::kMaxFlatBytes) return fail(Code::Invalid, "the plan's size");
   std::vector<std::byte> bytes(size);
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t n = ::pread(memory.get(), bytes.data() + done, size - done,
-                              static_cast<off_t>(done));
+    const ssize_t n =
+        ::pread(memory.get(), bytes.data() + done, size - done, static_cast<off_t>(done));
     if (n <= 0) return fail_os(n < 0 ? errno : EIO, "read the plan");
     done += static_cast<std::size_t>(n);
   }
@@ -141,7 +141,9 @@ Result<Box> LauncherServer::start(const Packet& packet, std::uint64_t& id) {
   }
   StartFiles files;
   std::size_t next = 0;
-  const auto take = [&]() -> int { return next < packet.fds.size() ? packet.fds[next++].get() : -1; };
+  const auto take = [&]() -> int {
+    return next < packet.fds.size() ? packet.fds[next++].get() : -1;
+  };
   files.status = take();
   for (std::size_t i = 0; i < 3; ++i) {
     files.stdio.at(i) = (request.terminal_mask & (1U << i)) != 0 ? -1 : take();

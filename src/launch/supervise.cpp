@@ -1,5 +1,8 @@
 #include "launch/supervise.h"
 
+#include "launch/child/message.h"
+#include "launch/exec_problem.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -14,9 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
-
-#include "launch/child/message.h"
-#include "launch/exec_problem.h"
 
 namespace glovebox::launch {
 namespace {
@@ -160,8 +160,8 @@ void Supervisor::on_status() {
     on_message(message, std::move(attached));
     return;
   }
-  // The socket closes when init is gone. Without a farewell it was killed: by a limit of the kernel's
-  // (its group kill takes init along), or by somebody.
+  // The socket closes when init is gone. Without a farewell it was killed: by a limit of the
+  // kernel's (its group kill takes init along), or by somebody.
   check_limits();
   if (!running_) return;
   box_.kill();
@@ -326,7 +326,7 @@ void Supervisor::fail_with(EndReason reason, int code, std::string problem) {
 bool Supervisor::await_init(int patience_ms) {
   pollfd wait{box_.init.get(), POLLIN, 0};
   if (::poll(&wait, 1, patience_ms) <= 0) return false;
-  struct rusage usage {};
+  struct rusage usage{};
   siginfo_t info{};
   // The raw call: glibc's waitid does not pass the usage on.
   if (::syscall(SYS_waitid, P_PIDFD, box_.init.get(), &info, WEXITED, &usage) == 0) {
@@ -342,8 +342,8 @@ bool Supervisor::await_init(int patience_ms) {
 }
 
 void Supervisor::read_usage() {
-  const CgroupCounts counts = box_.cgroup.counts(
-      detail_ == Detail::Full ? Cgroup::Usage::Read : Cgroup::Usage::Skip);
+  const CgroupCounts counts =
+      box_.cgroup.counts(detail_ == Detail::Full ? Cgroup::Usage::Read : Cgroup::Usage::Skip);
   report_.usage.peak_memory_bytes = counts.peak_memory_bytes;
   report_.usage.cpu_ns = counts.cpu_ns;
   // A limit that was hit decides how the run is reported, also when the command got to its own end

@@ -5,17 +5,17 @@
 // One thread, one poll loop; a slow reader of the output slows the box down and costs no memory.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "launch/launcher.h"
 #include "launch/relay.h"
 #include "plan/launch_plan.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace glovebox::launch {
 
@@ -50,9 +50,9 @@ struct ExitReport {
 
 // The caller's side of the box's standard streams.
 struct Streams {
-  std::vector<Relay> relays;     // pipes that carry stdin, stdout or stderr
-  bool has_terminal = false;     // the box opens a terminal; it arrives with the first message
-  int terminal_input = -1;       // caller's descriptors to connect it with
+  std::vector<Relay> relays;  // pipes that carry stdin, stdout or stderr
+  bool has_terminal = false;  // the box opens a terminal; it arrives with the first message
+  int terminal_input = -1;    // caller's descriptors to connect it with
   int terminal_output = -1;
 };
 

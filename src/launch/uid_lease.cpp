@@ -1,12 +1,12 @@
 #include "launch/uid_lease.h"
 
+#include "base/file.h"
+#include "base/quantity.h"
+
 #include <cerrno>
 
 #include <fcntl.h>
 #include <sys/stat.h>
-
-#include "base/file.h"
-#include "base/quantity.h"
 
 namespace glovebox::launch {
 namespace {
@@ -36,7 +36,7 @@ Result<UidLeases> UidLeases::open(UidRange range) {
     return fail_os(errno, "make {} (a writable /run is needed to lease uids)", kDirectory);
   }
   TRY(UniqueFd directory, open_file(kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  struct stat info {};
+  struct stat info{};
   if (::fstat(directory.get(), &info) != 0) return fail_os(errno, "{}", kDirectory);
   if (info.st_uid != 0 || (info.st_mode & 0022) != 0) {
     return fail(Code::Denied, "{} must belong to root and be writable for nobody else", kDirectory);
@@ -49,7 +49,7 @@ Result<UidLease> UidLeases::take() {
   if (next_ == 0) next_ = static_cast<std::uint32_t>(::getpid());
   for (std::uint32_t tried = 0; tried < range_.count; ++tried) {
     const std::uint32_t slot = next_++ % range_.count;
-    struct flock lock {};
+    struct flock lock{};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
     lock.l_start = slot;

@@ -2,15 +2,15 @@
 //
 // As root every box runs under a uid of its own, so that no process outside shares it: nothing to
 // signal, nothing to trace, no file to own. Uids come from a range (GLOVEBOX_UID_RANGE=first-count,
-// by default 1900000000-65536). A lease is a lock on one byte of one file below /run: it ends with the
-// process that holds it, whatever happens to that process, and leaves nothing behind.
+// by default 1900000000-65536). A lease is a lock on one byte of one file below /run: it ends with
+// the process that holds it, whatever happens to that process, and leaves nothing behind.
 #pragma once
-
-#include <cstdint>
-#include <string_view>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+
+#include <cstdint>
+#include <string_view>
 
 namespace glovebox::launch {
 

@@ -1,12 +1,13 @@
 // What a launcher process and its client say to each other, over one SOCK_SEQPACKET pair.
 //
-// The client trusts the launcher as much as itself; the launcher serves one client and dies with it.
-// Still every packet is checked for size and kind: a mistake here would be made with privileges.
+// The client trusts the launcher as much as itself; the launcher serves one client and dies with
+// it. Still every packet is checked for size and kind: a mistake here would be made with
+// privileges.
 //
 //   Start    client -> launcher   StartPacket, then the plan's bytes when they are few; with these
 //                                 descriptors: status socket, stdin, stdout, stderr (those that are
-//                                 not the box's own terminal), and a sealed memfd with the plan when
-//                                 it is large
+//                                 not the box's own terminal), and a sealed memfd with the plan
+//                                 when it is large
 //   Started  launcher -> client   ReplyPacket; with the pidfd of the box's init
 //   Failed   launcher -> client   ReplyPacket, then the sentence
 //   Ended    launcher -> client   ReplyPacket with usage; the box's processes and cgroup are gone

@@ -291,16 +291,13 @@ std::uint32_t audit_architecture(Architecture architecture) {
 std::uint32_t seccomp_action(Verdict verdict) {
   constexpr std::uint16_t kHighestErrno = 4095;  // the kernel takes a greater one for this
   switch (verdict.kind) {
-    case Verdict::Kind::Allow:
-      return SECCOMP_RET_ALLOW;
+    case Verdict::Kind::Allow: return SECCOMP_RET_ALLOW;
     case Verdict::Kind::Refuse:
       // With errno 0 the caller would believe that the call was made.
       GLOVEBOX_CHECK(verdict.error > 0 && verdict.error <= kHighestErrno);
       return SECCOMP_RET_ERRNO | verdict.error;
-    case Verdict::Kind::Notify:
-      return SECCOMP_RET_USER_NOTIF;
-    case Verdict::Kind::KillProcess:
-      return SECCOMP_RET_KILL_PROCESS;
+    case Verdict::Kind::Notify: return SECCOMP_RET_USER_NOTIF;
+    case Verdict::Kind::KillProcess: return SECCOMP_RET_KILL_PROCESS;
   }
   return SECCOMP_RET_KILL_PROCESS;
 }

@@ -20,23 +20,17 @@ bool is_conditional_jump(std::uint16_t code) {
     case BPF_JMP | BPF_JEQ | BPF_K:
     case BPF_JMP | BPF_JGE | BPF_K:
     case BPF_JMP | BPF_JGT | BPF_K:
-    case BPF_JMP | BPF_JSET | BPF_K:
-      return true;
-    default:
-      return false;
+    case BPF_JMP | BPF_JSET | BPF_K: return true;
+    default: return false;
   }
 }
 
 bool holds(std::uint16_t code, std::uint32_t accumulator, std::uint32_t k) {
   switch (BPF_OP(code)) {
-    case BPF_JEQ:
-      return accumulator == k;
-    case BPF_JGE:
-      return accumulator >= k;
-    case BPF_JGT:
-      return accumulator > k;
-    default:
-      return (accumulator & k) != 0;
+    case BPF_JEQ: return accumulator == k;
+    case BPF_JGE: return accumulator >= k;
+    case BPF_JGT: return accumulator > k;
+    default: return (accumulator & k) != 0;
   }
 }
 
@@ -56,17 +50,10 @@ FilterRun run_filter(std::span<const sock_filter> program, const seccomp_data& d
       continue;
     }
     switch (instruction.code) {
-      case BPF_RET | BPF_K:
-        return {instruction.k, steps};
-      case BPF_JMP | BPF_JA:
-        at += instruction.k;
-        break;
-      case BPF_LD | BPF_W | BPF_ABS:
-        accumulator = load_word(data, instruction.k);
-        break;
-      case BPF_ALU | BPF_AND | BPF_K:
-        accumulator &= instruction.k;
-        break;
+      case BPF_RET | BPF_K: return {instruction.k, steps};
+      case BPF_JMP | BPF_JA: at += instruction.k; break;
+      case BPF_LD | BPF_W | BPF_ABS: accumulator = load_word(data, instruction.k); break;
+      case BPF_ALU | BPF_AND | BPF_K: accumulator &= instruction.k; break;
       default: {
         const bool known_instruction = false;
         GLOVEBOX_CHECK(known_instruction);

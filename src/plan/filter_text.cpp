@@ -55,17 +55,14 @@ void append_rule(std::string& text, const SyscallRule& rule) {
 
 std::string to_text(Verdict verdict) {
   switch (verdict.kind) {
-    case Verdict::Kind::Allow:
-      return "allow";
+    case Verdict::Kind::Allow: return "allow";
     case Verdict::Kind::Refuse: {
       const char* name = strerrorname_np(verdict.error);
       return name != nullptr ? fmt::format("refuse {}", name)
                              : fmt::format("refuse error {}", verdict.error);
     }
-    case Verdict::Kind::Notify:
-      return "notify";
-    case Verdict::Kind::KillProcess:
-      return "kill process";
+    case Verdict::Kind::Notify: return "notify";
+    case Verdict::Kind::KillProcess: return "kill process";
   }
   return "unknown";
 }

@@ -136,8 +136,8 @@ Result<void> PlanView::check_sections() const {
            std::uint64_t{where.offset} + std::uint64_t{where.count} * item <= bytes_.size();
   };
   const FlatHeader& h = *header_;
-  const bool all = fits(h.early, sizeof(FlatStep)) && fits(h.base, sizeof(FlatStep)) && fits(h.box, sizeof(FlatStep)) &&
-                   fits(h.trees, sizeof(FlatTree)) &&
+  const bool all = fits(h.early, sizeof(FlatStep)) && fits(h.base, sizeof(FlatStep)) &&
+                   fits(h.box, sizeof(FlatStep)) && fits(h.trees, sizeof(FlatTree)) &&
                    fits(h.controllers, sizeof(FlatController)) &&
                    fits(h.filter, sizeof(sock_filter)) && fits(h.argv, sizeof(std::uint32_t)) &&
                    fits(h.envp, sizeof(std::uint32_t)) &&

@@ -1,9 +1,12 @@
-// A launch plan as one block of bytes: what travels to the launcher, and what the code between clone
-// and exec reads. No pointers, no allocation to read it.
+// A launch plan as one block of bytes: what travels to the launcher, and what the code between
+// clone and exec reads. No pointers, no allocation to read it.
 //
 // The reader checks everything once, before anything is started (counts, offsets, terminators,
 // indexes, known operations). After that the steps can be obeyed without further questions.
 #pragma once
+
+#include "base/result.h"
+#include "plan/launch_plan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +14,6 @@
 #include <vector>
 
 #include <linux/filter.h>
-
-#include "base/result.h"
-#include "plan/launch_plan.h"
 
 namespace glovebox::plan {
 

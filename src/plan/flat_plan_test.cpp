@@ -1,11 +1,11 @@
 #include "plan/flat_plan.h"
 
-#include <cstring>
-#include <random>
+#include "plan/make_plan.h"
 
 #include <gtest/gtest.h>
 
-#include "plan/make_plan.h"
+#include <cstring>
+#include <random>
 
 namespace glovebox::plan {
 namespace {
@@ -72,7 +72,8 @@ TEST(FlatPlan, HostileBytesStayInside) {
   for (int round = 0; round < 20'000; ++round) {
     auto bytes = good;
     for (int change = 0; change < 3; ++change) {
-      bytes[random() % std::min<std::size_t>(bytes.size(), 2048)] = static_cast<std::byte>(random());
+      bytes[random() % std::min<std::size_t>(bytes.size(), 2048)] =
+          static_cast<std::byte>(random());
     }
     const auto view = PlanView::decode(bytes);
     if (!view) continue;

@@ -45,8 +45,7 @@ Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts
   }
   plan.box.push_back({Op::LandlockEnforce});
   plan.guarantees.push_back(
-      {"landlock", fmt::format("ABI {}: files{}{}", abi,
-                               net_rights != 0 ? ", TCP" : "",
+      {"landlock", fmt::format("ABI {}: files{}{}", abi, net_rights != 0 ? ", TCP" : "",
                                scopes != 0 ? ", signals, abstract sockets" : "")});
   return {};
 }

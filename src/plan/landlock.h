@@ -1,5 +1,5 @@
-// Landlock's rights by the ABI that has them, as numbers of the kernel's interface: Debian's headers
-// know only the first ABI.
+// Landlock's rights by the ABI that has them, as numbers of the kernel's interface: Debian's
+// headers know only the first ABI.
 #pragma once
 
 #include <cstdint>

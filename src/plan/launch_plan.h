@@ -11,6 +11,9 @@
 //   box   by the box's first process: everything that is this box's alone.
 #pragma once
 
+#include "host/facts.h"
+#include "plan/spec.h"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -19,9 +22,6 @@
 #include <vector>
 
 #include <linux/filter.h>
-
-#include "host/facts.h"
-#include "plan/spec.h"
 
 namespace glovebox::plan {
 
@@ -37,27 +37,27 @@ enum class Op : std::uint32_t {
   MakeFile,
   MakeLink,  // other: target
   // The box.
-  BeginNetwork,       // a: 1 to bring loopback up; goes on beside the steps that follow
-  MapIdentity,        // a: uid inside, b: gid inside
-  EnterNetwork,       // waits for it and goes in
-  MountScratch,       // a: bytes, b: inodes, text: where; one private tmpfs for all that is writable
-  AttachScratch,      // text: directory of it, other: where
-  MountProc,          // a fresh proc for the pid namespace
-  MountTerminals,     // a devpts of the box's own
-  AttachTree,         // a: index into trees, b: MOUNT_ATTR_* set recursively, text: where
-  SetHostname,        // text
-  ChangeDirectory,    // text
-  SetLimit,           // a: RLIMIT_*, b: soft and hard value
-  CapLimit,           // a: RLIMIT_*, b: hard value; a soft value below it stays
-  OpenTerminal,       // a: rows, b: columns
-  DropCapabilities,   // every set, and securebits locked
+  BeginNetwork,      // a: 1 to bring loopback up; goes on beside the steps that follow
+  MapIdentity,       // a: uid inside, b: gid inside
+  EnterNetwork,      // waits for it and goes in
+  MountScratch,      // a: bytes, b: inodes, text: where; one private tmpfs for all that is writable
+  AttachScratch,     // text: directory of it, other: where
+  MountProc,         // a fresh proc for the pid namespace
+  MountTerminals,    // a devpts of the box's own
+  AttachTree,        // a: index into trees, b: MOUNT_ATTR_* set recursively, text: where
+  SetHostname,       // text
+  ChangeDirectory,   // text
+  SetLimit,          // a: RLIMIT_*, b: soft and hard value
+  CapLimit,          // a: RLIMIT_*, b: hard value; a soft value below it stays
+  OpenTerminal,      // a: rows, b: columns
+  DropCapabilities,  // every set, and securebits locked
   NoNewPrivileges,
-  LandlockBegin,      // a: file rights handled, b: net rights | scopes << 32
-  LandlockAllow,      // a: rights, text: path below which they hold
+  LandlockBegin,  // a: file rights handled, b: net rights | scopes << 32
+  LandlockAllow,  // a: rights, text: path below which they hold
   LandlockEnforce,
   InstallFilter,
-  EnterCgroups,       // a cgroup namespace rooted at the box's cgroup, which was made meanwhile
-  CloseFiles,         // all but 0, 1, 2, the status socket and the cgroups
+  EnterCgroups,  // a cgroup namespace rooted at the box's cgroup, which was made meanwhile
+  CloseFiles,    // all but 0, 1, 2, the status socket and the cgroups
 };
 inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CloseFiles);
 

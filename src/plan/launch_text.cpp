@@ -1,10 +1,10 @@
+#include "base/quantity.h"
+#include "plan/launch_plan.h"
+
 #include <array>
 
 #include <linux/mount.h>
 #include <sys/resource.h>
-
-#include "base/quantity.h"
-#include "plan/launch_plan.h"
 
 namespace glovebox::plan {
 namespace {
@@ -136,8 +136,8 @@ std::string to_text(const Step& step) {
 }
 
 std::string to_text(const LaunchPlan& plan) {
-  std::string text = fmt::format("tier {}, identity uid {} gid {} inside\n", host::to_text(plan.tier),
-                                 plan.uid, plan.gid);
+  std::string text = fmt::format("tier {}, identity uid {} gid {} inside\n",
+                                 host::to_text(plan.tier), plan.uid, plan.gid);
   text += "\nfirst, in new user, mount, pid, ipc, uts and cgroup namespaces:\n";
   append_steps(text, plan.early);
   text += "\nbase view:\n";

@@ -1,10 +1,10 @@
-#include <algorithm>
-
-#include <sys/resource.h>
-
 #include "base/quantity.h"
 #include "plan/make_plan.h"
 #include "plan/parts.h"
+
+#include <algorithm>
+
+#include <sys/resource.h>
 
 namespace glovebox::plan {
 namespace {
@@ -33,7 +33,8 @@ Result<void> check_ranges(const Limits& limits) {
     return fail(Code::Invalid, "a limit of {} open files is below {}, too few to start a program",
                 *limits.open_files, kMinOpenFiles);
   }
-  if (limits.wall && limits.wall->count() <= 0) return fail(Code::Invalid, "--wall must be positive");
+  if (limits.wall && limits.wall->count() <= 0)
+    return fail(Code::Invalid, "--wall must be positive");
   if (limits.cpu_time && limits.cpu_time->count() <= 0) {
     return fail(Code::Invalid, "--cpu-time must be positive");
   }
@@ -110,9 +111,8 @@ Result<void> plan_cpu(const SandboxSpec& spec, const host::HostFacts& facts, Lau
   if (enforced) {
     plan.watch.cpu_time = spec.limits.cpu_time;
     plan.guarantees.push_back(
-        {"limit.cpu-time",
-         by_cgroup(facts, fmt::format("accounting, {}, all processes together",
-                                      duration_to_text(*spec.limits.cpu_time)))});
+        {"limit.cpu-time", by_cgroup(facts, fmt::format("accounting, {}, all processes together",
+                                                        duration_to_text(*spec.limits.cpu_time)))});
   } else {
     plan.guarantees.push_back(
         {"limit.cpu-time", fmt::format("RLIMIT_CPU, {} s for each process alone", seconds)});
@@ -121,16 +121,16 @@ Result<void> plan_cpu(const SandboxSpec& spec, const host::HostFacts& facts, Lau
 }
 
 void plan_rlimits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
-  const std::uint64_t files = std::min(spec.limits.open_files.value_or(kDefaultOpenFiles),
-                                       facts.open_files_hard);
+  const std::uint64_t files =
+      std::min(spec.limits.open_files.value_or(kDefaultOpenFiles), facts.open_files_hard);
   plan.box.push_back({Op::SetLimit, RLIMIT_CORE, kNoCore});
   plan.box.push_back({Op::SetLimit, RLIMIT_NOFILE, files});
   plan.box.push_back({Op::CapLimit, RLIMIT_STACK, std::min(kDefaultStackBytes, facts.stack_hard)});
   plan.guarantees.push_back({"limit.core", "RLIMIT_CORE, no dump and no helper"});
   plan.guarantees.push_back({"limit.open-files", fmt::format("RLIMIT_NOFILE, {}", files)});
   plan.guarantees.push_back(
-      {"limit.disk", fmt::format("tmpfs size, {}",
-                                 bytes_to_text(spec.limits.disk_bytes.value_or(kDefaultDiskBytes)))});
+      {"limit.disk", fmt::format("tmpfs size, {}", bytes_to_text(spec.limits.disk_bytes.value_or(
+                                                       kDefaultDiskBytes)))});
 }
 
 }  // namespace
@@ -152,8 +152,9 @@ Result<void> plan_limits(const SandboxSpec& spec, const host::HostFacts& facts, 
         {"limit.wall", fmt::format("supervisor's clock, {}", duration_to_text(*spec.limits.wall))});
   }
   if (spec.limits.output_bytes) {
-    plan.guarantees.push_back({"limit.output", fmt::format("supervisor's relay, {}",
-                                                           bytes_to_text(*spec.limits.output_bytes))});
+    plan.guarantees.push_back(
+        {"limit.output",
+         fmt::format("supervisor's relay, {}", bytes_to_text(*spec.limits.output_bytes))});
   }
   return {};
 }

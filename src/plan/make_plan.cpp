@@ -1,12 +1,12 @@
 #include "plan/make_plan.h"
 
-#include <algorithm>
-#include <array>
-
 #include "base/quantity.h"
 #include "plan/filter.h"
 #include "plan/filter_rules.h"
 #include "plan/parts.h"
+
+#include <algorithm>
+#include <array>
 
 namespace glovebox::plan {
 namespace {
@@ -58,16 +58,16 @@ Result<void> check_words(const SandboxSpec& spec) {
     }
   }
   const std::string& host = spec.hostname;
-  const bool plain = host.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") ==
-                     std::string::npos;
+  const bool plain =
+      host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") ==
+      std::string::npos;
   if (host.empty() || host.size() > kMaxHostname || !plain) {
     return fail(Code::Invalid, "'{}' is not a host name (letters, digits, '-', '.'; at most {})",
                 host, kMaxHostname);
   }
   for (const EnvEntry& entry : spec.env) {
-    if (entry.name.empty() || entry.name.find_first_of(std::string_view("=\0", 2)) !=
-                                  std::string::npos) {
+    if (entry.name.empty() ||
+        entry.name.find_first_of(std::string_view("=\0", 2)) != std::string::npos) {
       return fail(Code::Invalid, "'{}' is not the name of an environment variable", entry.name);
     }
     if (entry.value.find('\0') != std::string::npos) {
@@ -85,9 +85,8 @@ std::vector<EnvEntry> environment(const SandboxSpec& spec) {
                             {"TERM", spec.term},
                             {"TMPDIR", "/tmp"}};
   for (const EnvEntry& granted : spec.env) {
-    const auto same = std::find_if(env.begin(), env.end(), [&](const EnvEntry& entry) {
-      return entry.name == granted.name;
-    });
+    const auto same = std::find_if(
+        env.begin(), env.end(), [&](const EnvEntry& entry) { return entry.name == granted.name; });
     if (same == env.end()) {
       env.push_back(granted);
     } else {

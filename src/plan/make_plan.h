@@ -2,13 +2,13 @@
 // missing. Pure: the same two values give the same plan on every host and in every test.
 #pragma once
 
-#include <span>
-#include <string_view>
-
 #include "base/result.h"
 #include "host/facts.h"
 #include "plan/launch_plan.h"
 #include "plan/spec.h"
+
+#include <span>
+#include <string_view>
 
 namespace glovebox::plan {
 

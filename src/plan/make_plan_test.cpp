@@ -1,9 +1,9 @@
 #include "plan/make_plan.h"
 
-#include <algorithm>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace glovebox::plan {
 namespace {
@@ -55,8 +55,8 @@ std::vector<std::string> texts(const std::vector<Step>& steps) {
 }
 
 std::size_t index_of(const std::vector<Step>& steps, Op op) {
-  const auto found = std::find_if(steps.begin(), steps.end(),
-                                  [&](const Step& step) { return step.op == op; });
+  const auto found =
+      std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return step.op == op; });
   return static_cast<std::size_t>(found - steps.begin());
 }
 
@@ -179,9 +179,9 @@ TEST(MakePlan, EnvironmentIsFiveNamesAndWhatWasGranted) {
   SandboxSpec spec = command({"tool"});
   spec.env = {{"TOKEN", "x"}, {"PATH", "/opt/bin:/usr/bin"}};
   const auto plan = make_plan(spec, user_host());
-  EXPECT_EQ(plan->envp, (std::vector<std::string>{"PATH=/opt/bin:/usr/bin", "HOME=/home/box",
-                                                  "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp",
-                                                  "TOKEN=x"}));
+  EXPECT_EQ(plan->envp,
+            (std::vector<std::string>{"PATH=/opt/bin:/usr/bin", "HOME=/home/box", "LANG=C.UTF-8",
+                                      "TERM=dumb", "TMPDIR=/tmp", "TOKEN=x"}));
   EXPECT_EQ(plan->candidates, (std::vector<std::string>{"/opt/bin/tool", "/usr/bin/tool"}));
 }
 

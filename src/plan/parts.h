@@ -1,13 +1,13 @@
 // The parts of planning, each pure, joined by make_plan.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/result.h"
 #include "host/facts.h"
 #include "plan/launch_plan.h"
 #include "plan/spec.h"
+
+#include <string>
+#include <vector>
 
 namespace glovebox::plan {
 
@@ -22,8 +22,8 @@ struct View {
 
 Result<View> plan_view(const SandboxSpec& spec, const host::HostFacts& facts);
 
-// Adds the cgroup, the rlimits and what the supervisor watches. A limit that was asked for and cannot
-// be enforced here is a refusal, unless waived by name.
+// Adds the cgroup, the rlimits and what the supervisor watches. A limit that was asked for and
+// cannot be enforced here is a refusal, unless waived by name.
 Result<void> plan_limits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan);
 
 // Adds Landlock, a second wall behind the mounts: what the mounts show may be read, only private

@@ -1,6 +1,8 @@
-// What a caller asks for. Every face (command line, HTTP, MCP, C++, Python) fills the same value, so
-// they cannot differ. Nothing here has been checked against a host: make_plan does that.
+// What a caller asks for. Every face (command line, HTTP, MCP, C++, Python) fills the same value,
+// so they cannot differ. Nothing here has been checked against a host: make_plan does that.
 #pragma once
+
+#include "host/path_facts.h"
 
 #include <chrono>
 #include <cstdint>
@@ -10,8 +12,6 @@
 #include <vector>
 
 #include <sys/types.h>
-
-#include "host/path_facts.h"
 
 namespace glovebox::plan {
 

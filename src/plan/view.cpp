@@ -1,12 +1,12 @@
+#include "plan/make_plan.h"
+#include "plan/parts.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
 
 #include <linux/mount.h>
-
-#include "plan/make_plan.h"
-#include "plan/parts.h"
 
 namespace glovebox::plan {
 namespace {
@@ -176,8 +176,7 @@ void plan_box(const SandboxSpec& spec, const Scratch& scratch, View& view) {
 
 Result<std::string> working_directory(const SandboxSpec& spec) {
   if (!spec.cwd) return spec.workspace ? spec.workspace->path.path : std::string(kHomeInside);
-  if (spec.cwd->empty() || spec.cwd->front() != '/' ||
-      spec.cwd->find('\0') != std::string::npos) {
+  if (spec.cwd->empty() || spec.cwd->front() != '/' || spec.cwd->find('\0') != std::string::npos) {
     return fail(Code::Invalid, "--cwd '{}' is not an absolute path inside the box", *spec.cwd);
   }
   return *spec.cwd;

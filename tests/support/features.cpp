@@ -53,24 +53,19 @@ std::optional<std::string> unless(bool present, const char* reason) {
 
 std::optional<std::string> why_missing(Feature feature) {
   switch (feature) {
-    case Feature::Root:
-      return unless(geteuid() == 0, "the tests do not run as root");
+    case Feature::Root: return unless(geteuid() == 0, "the tests do not run as root");
     case Feature::UserNamespaces:
       return unless(child_succeeds(make_user_namespace), "no user namespaces here");
     case Feature::MemoryCgroup:
       return unless(controller_is_ours("memory"), "no memory cgroup controller here");
     case Feature::PidsCgroup:
       return unless(controller_is_ours("pids"), "no pids cgroup controller here");
-    case Feature::CpuCgroup:
-      return unless(controller_is_ours("cpu"), "no cpu controller here");
+    case Feature::CpuCgroup: return unless(controller_is_ours("cpu"), "no cpu controller here");
     case Feature::CpuAccounting:
       return unless(controller_is_ours("cpuacct"), "no cpu accounting here");
-    case Feature::Landlock:
-      return unless(landlock_abi() >= 1, "no Landlock here");
-    case Feature::LandlockTcp:
-      return unless(landlock_abi() >= 4, "no Landlock for TCP here");
-    case Feature::Ipv6Loopback:
-      return unless(has_ipv6_loopback(), "no IPv6 loopback here");
+    case Feature::Landlock: return unless(landlock_abi() >= 1, "no Landlock here");
+    case Feature::LandlockTcp: return unless(landlock_abi() >= 4, "no Landlock for TCP here");
+    case Feature::Ipv6Loopback: return unless(has_ipv6_loopback(), "no IPv6 loopback here");
   }
   return "unknown feature";
 }

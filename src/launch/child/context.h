@@ -1,13 +1,13 @@
 // Everything that the code between clone and exec may look at, laid out before the clone.
 #pragma once
 
+#include "plan/flat_plan.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include <linux/filter.h>
-
-#include "plan/flat_plan.h"
 
 namespace glovebox::launch {
 
@@ -18,32 +18,32 @@ struct NetworkHelper {
   alignas(16) char stack[16 * 1024];
   std::uint32_t thread_id = 0;  // the kernel clears it when the helper has ended
   int loopback = 0;
-  int fd = -1;     // the namespace, or
-  int error = 0;   // why there is none
+  int fd = -1;    // the namespace, or
+  int error = 0;  // why there is none
   bool running = false;
 };
 
 struct ChildContext {
   std::span<const plan::FlatStep> early;
   std::span<const plan::FlatStep> base;
-  bool base_is_built = false;             // by a serving launcher
+  bool base_is_built = false;  // by a serving launcher
   std::span<const plan::FlatStep> box;
   const char* strings = nullptr;
   std::span<const sock_filter> filter;
   std::span<const plan::FlatTree> trees;
-  std::span<int> tree_fds;           // detached trees, by index; -1: opened here, before the base
-  std::span<const int> cgroup_fds;   // `tasks` files of the box's cgroups (version 1)
-  std::span<const int> leave_fds;    // and of the launcher's own
-  std::size_t cgroups_awaited = 0;   // or how many of each the launcher will send
-  std::uint32_t outside_uid = 0;     // as the launcher's user namespace counts
+  std::span<int> tree_fds;          // detached trees, by index; -1: opened here, before the base
+  std::span<const int> cgroup_fds;  // `tasks` files of the box's cgroups (version 1)
+  std::span<const int> leave_fds;   // and of the launcher's own
+  std::size_t cgroups_awaited = 0;  // or how many of each the launcher will send
+  std::uint32_t outside_uid = 0;    // as the launcher's user namespace counts
   std::uint32_t outside_gid = 0;
-  bool network_is_given = false;     // the clone already happened in an empty network namespace
+  bool network_is_given = false;  // the clone already happened in an empty network namespace
   int status_fd = -1;
-  int stdio[3] = {0, 1, 2};          // -1: the box's own terminal
+  int stdio[3] = {0, 1, 2};  // -1: the box's own terminal
   char* const* argv = nullptr;
   char* const* envp = nullptr;
   std::span<const char* const> candidates;
-  std::span<char> title;             // where the launcher's own arguments lie
+  std::span<char> title;  // where the launcher's own arguments lie
 
   // Registers that steps leave for later steps.
   NetworkHelper* network = nullptr;
@@ -51,15 +51,15 @@ struct ChildContext {
   int root_fd = -1;
   int scratch_fd = -1;
   int ruleset_fd = -1;
-  int terminal_fd = -1;   // the side that the command gets
-  int terminal_main = -1; // the side that the supervisor gets
+  int terminal_fd = -1;    // the side that the command gets
+  int terminal_main = -1;  // the side that the supervisor gets
 };
 
 // One step. False with errno set when it failed; an operation that is not known is EINVAL.
 bool run_step(ChildContext& context, const plan::FlatStep& step) noexcept;
 
-// The first process of a box, from its first instruction on: runs the steps, starts the command, and
-// is the box's init until the command ends. Ends the process.
+// The first process of a box, from its first instruction on: runs the steps, starts the command,
+// and is the box's init until the command ends. Ends the process.
 [[noreturn]] void run_box(ChildContext& context) noexcept;
 
 // The steps, by theme. Each returns false with errno set.
@@ -77,8 +77,8 @@ bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t
                  const char* target) noexcept;
 
 // Opens a tree of the host that must still be the one that was looked up (ESTALE if not), as a
-// detached copy with these attributes. `userns` >= 0: idmapped by it. -1 with errno set. Also used by
-// the launcher, where it has the rights that the box's first process lacks.
+// detached copy with these attributes. `userns` >= 0: idmapped by it. -1 with errno set. Also used
+// by the launcher, where it has the rights that the box's first process lacks.
 int open_host_tree(const char* path, const plan::FlatTree& tree, std::uint64_t attributes,
                    int userns) noexcept;
 

@@ -1,11 +1,11 @@
+#include "launch/child/context.h"
+#include "launch/child/sys.h"
+#include "launch/child/text.h"
+
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-
-#include "launch/child/context.h"
-#include "launch/child/sys.h"
-#include "launch/child/text.h"
 
 namespace glovebox::launch {
 namespace {
@@ -51,7 +51,8 @@ bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t 
   if (!write_id_maps(uid, context.outside_uid, gid, context.outside_gid)) return false;
   const auto u = static_cast<uid_t>(uid);
   const auto g = static_cast<gid_t>(gid);
-  if (::syscall(SYS_setresgid, g, g, g) != 0 || ::syscall(SYS_setresuid, u, u, u) != 0) return false;
+  if (::syscall(SYS_setresgid, g, g, g) != 0 || ::syscall(SYS_setresuid, u, u, u) != 0)
+    return false;
   uid_t ids[6];
   if (::syscall(SYS_getresuid, &ids[0], &ids[1], &ids[2]) != 0 ||
       ::syscall(SYS_getresgid, &ids[3], &ids[4], &ids[5]) != 0) {
@@ -65,12 +66,12 @@ bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t 
 }
 
 bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept {
-  const struct rlimit limit {value, value};
+  const struct rlimit limit{value, value};
   return ::syscall(SYS_prlimit64, 0, static_cast<unsigned>(resource), &limit, nullptr) == 0;
 }
 
 bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept {
-  struct rlimit limit {};
+  struct rlimit limit{};
   const auto which = static_cast<unsigned>(resource);
   if (::syscall(SYS_prlimit64, 0, which, nullptr, &limit) != 0) return false;
   limit.rlim_max = value;

@@ -1,3 +1,7 @@
+#include "launch/child/context.h"
+#include "launch/child/message.h"
+#include "launch/child/sys.h"
+
 #include <csignal>
 
 #include <elf.h>
@@ -9,10 +13,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#include "launch/child/context.h"
-#include "launch/child/message.h"
-#include "launch/child/sys.h"
 
 namespace glovebox::launch {
 namespace {
@@ -63,12 +63,13 @@ void send_message(int fd, const Message& message, int attached) noexcept {
     header->cmsg_len = CMSG_LEN(sizeof(int));
     __builtin_memcpy(CMSG_DATA(header), &attached, sizeof(int));
   }
-  // A supervisor that is gone ends this process by its parent-death signal; nothing else to do here.
+  // A supervisor that is gone ends this process by its parent-death signal; nothing else to do
+  // here.
   (void)::sendmsg(fd, &packet, MSG_NOSIGNAL);
 }
 
-// Says why a file could not be executed, beyond what errno tells. Runs inside the finished box, with
-// no authority the command would not have had.
+// Says why a file could not be executed, beyond what errno tells. Runs inside the finished box,
+// with no authority the command would not have had.
 ExecProblem diagnose(const char* file, int os_errno) noexcept {
   if (os_errno == EACCES || os_errno == EPERM) return ExecProblem::NotAllowed;
   if (os_errno == ENOENT) {
@@ -273,8 +274,8 @@ bool move_into(std::span<const int> tasks) noexcept {
 
 }  // namespace
 
-// A cgroup namespace is rooted where its maker stands: so go in, make it, and go out again. init does
-// not stay, for the cgroup must be empty when the command is gone.
+// A cgroup namespace is rooted where its maker stands: so go in, make it, and go out again. init
+// does not stay, for the cgroup must be empty when the command is gone.
 bool enter_cgroups(ChildContext& context) noexcept {
   if (2 * context.cgroups_awaited > kMaxCgroupFds || context.cgroup_fds.size() > kMaxCgroupFds) {
     errno = EINVAL;
@@ -360,7 +361,8 @@ void run_box(ChildContext& context) noexcept {
     message.kind = MessageKind::ExecFailed;
     message.exec_problem = command < 0 ? ExecProblem::Other : failure.problem;
     message.os_errno = command < 0 ? errno : failure.os_errno;
-    for (std::size_t i = 0; i < kMaxInterpreter; ++i) message.interpreter[i] = failure.interpreter[i];
+    for (std::size_t i = 0; i < kMaxInterpreter; ++i)
+      message.interpreter[i] = failure.interpreter[i];
     give_up(context.status_fd, message);
   }
   message.times[message.timed] = static_cast<std::uint32_t>(now_ns() - before);

@@ -1,9 +1,9 @@
 // What the box's init and its supervisor say to each other, over a SOCK_SEQPACKET pair.
 //
 // Fixed layout, fixed size, one message per packet. The supervisor treats every message as hostile:
-// a wrong size, kind or order ends the box. The file descriptors that can come along (the terminal of
-// a box that asked for one) come with Started only, which is sent before any untrusted code has run
-// a single instruction that could reach init.
+// a wrong size, kind or order ends the box. The file descriptors that can come along (the terminal
+// of a box that asked for one) come with Started only, which is sent before any untrusted code has
+// run a single instruction that could reach init.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct Message {
   std::int32_t wait_status;
   ExecProblem exec_problem;
   char interpreter[kMaxInterpreter];  // with InterpreterMissing: what a script asked for
-  std::uint32_t timed;               // how many entries of `times` are valid
-  std::uint32_t times[kTimedSteps];  // ns each step took; the last is the command's exec
+  std::uint32_t timed;                // how many entries of `times` are valid
+  std::uint32_t times[kTimedSteps];   // ns each step took; the last is the command's exec
 };
 static_assert(std::has_unique_object_representations_v<Message>);
 

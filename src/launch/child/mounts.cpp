@@ -1,9 +1,9 @@
-#include <linux/mount.h>
-#include <sys/statvfs.h>
-
 #include "launch/child/context.h"
 #include "launch/child/sys.h"
 #include "launch/child/text.h"
+
+#include <linux/mount.h>
+#include <sys/statvfs.h>
 
 namespace glovebox::launch {
 namespace {
@@ -29,7 +29,7 @@ bool attach(int tree, int dir, const char* target) noexcept {
 
 // Asks the kernel what the mount is now, instead of trusting that setting it worked.
 bool has_attributes(int tree, std::uint64_t attributes) noexcept {
-  struct statvfs info {};
+  struct statvfs info{};
   if (::fstatvfs(tree, &info) != 0) return false;
   unsigned long wanted = 0;
   if ((attributes & MOUNT_ATTR_RDONLY) != 0) wanted |= ST_RDONLY;
@@ -77,8 +77,8 @@ bool seal_root(const ChildContext& context) noexcept {
          has_attributes(context.root_fd, MOUNT_ATTR_RDONLY | kPrivateAttributes);
 }
 
-// pivot_root(".", ".") puts the old root on top of the new one, where "." still names it; taking that
-// away leaves nothing of the host's tree (pivot_root(2)).
+// pivot_root(".", ".") puts the old root on top of the new one, where "." still names it; taking
+// that away leaves nothing of the host's tree (pivot_root(2)).
 bool pivot_into_root(ChildContext& context) noexcept {
   if (::fchdir(context.root_fd) != 0) return false;
   if (!sys::pivot_root(".", ".")) return false;
@@ -88,8 +88,8 @@ bool pivot_into_root(ChildContext& context) noexcept {
   return ::chdir("/") == 0;
 }
 
-// The filesystem itself is attached, under the first of its directories: a mount that is only held by
-// a descriptor would be dissolved when that is closed, which waits for the whole machine.
+// The filesystem itself is attached, under the first of its directories: a mount that is only held
+// by a descriptor would be dissolved when that is closed, which waits for the whole machine.
 bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes,
                    const char* target) noexcept {
   const int fs = sys::fsopen("tmpfs");
@@ -118,8 +118,7 @@ bool attach_scratch(const ChildContext& context, const char* source, const char*
 bool mount_proc() noexcept {
   const int fs = sys::fsopen("proc");
   if (fs < 0) return false;
-  const int mount =
-      create_filesystem(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+  const int mount = create_filesystem(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
   return mount >= 0 && attach(mount, AT_FDCWD, "proc");
 }
 
@@ -139,7 +138,7 @@ int open_host_tree(const char* path, const plan::FlatTree& tree, std::uint64_t a
   const int place =
       sys::openat2(AT_FDCWD, path, O_PATH, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
   if (place < 0) return -1;
-  struct stat info {};
+  struct stat info{};
   int copy = -1;
   if (::fstat(place, &info) == 0) {
     if (info.st_dev == tree.device && info.st_ino == tree.inode) {

@@ -1,9 +1,12 @@
-// The box's network namespace is made beside everything else: it takes the kernel as long as all the
-// mounts together. A thread makes it and ends; the box's first process then goes in.
+// The box's network namespace is made beside everything else: it takes the kernel as long as all
+// the mounts together. A thread makes it and ends; the box's first process then goes in.
 //
 // The thread shares the memory, so also the errno, of the process that goes on meanwhile: it calls
 // the kernel without touching errno. It ends before any untrusted code starts (enter_network waits
 // for it), and has no more rights than the process has at that time.
+
+#include "launch/child/context.h"
+#include "launch/child/sys.h"
 
 #include <linux/futex.h>
 #include <linux/if.h>
@@ -11,9 +14,6 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-
-#include "launch/child/context.h"
-#include "launch/child/sys.h"
 
 namespace glovebox::launch {
 namespace {

@@ -1,7 +1,7 @@
-#include <sys/prctl.h>
-
 #include "launch/child/context.h"
 #include "launch/child/sys.h"
+
+#include <sys/prctl.h>
 
 namespace glovebox::launch {
 namespace {
@@ -33,8 +33,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::PivotRoot: return pivot_into_root(context);
     case Op::MakeDirectory:
       return ::mkdirat(place_fd(context, step), text, static_cast<mode_t>(step.b)) == 0;
-    case Op::MakeFile:
-      return make_file(place_fd(context, step), text, static_cast<mode_t>(step.b));
+    case Op::MakeFile: return make_file(place_fd(context, step), text, static_cast<mode_t>(step.b));
     case Op::MakeLink: return ::symlinkat(other, place_fd(context, step), text) == 0;
     case Op::MapIdentity: return map_identity(context, step.a, step.b);
     case Op::BeginNetwork: return begin_network(context, step.a);

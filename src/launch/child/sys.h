@@ -1,5 +1,6 @@
-// System calls for the code between clone and exec: the kernel's own interface, nothing kept, nothing
-// allocated. Where glibc 2.36 has no wrapper or its wrapper does more than the call, the raw call.
+// System calls for the code between clone and exec: the kernel's own interface, nothing kept,
+// nothing allocated. Where glibc 2.36 has no wrapper or its wrapper does more than the call, the
+// raw call.
 #pragma once
 
 #include <cerrno>

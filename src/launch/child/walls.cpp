@@ -1,9 +1,9 @@
+#include "launch/child/context.h"
+#include "launch/child/sys.h"
+
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
-
-#include "launch/child/context.h"
-#include "launch/child/sys.h"
 
 namespace glovebox::launch {
 namespace {
@@ -25,8 +25,8 @@ constexpr std::size_t prefix_size(const RulesetAttributes& attributes) noexcept 
 
 bool landlock_begin(ChildContext& context, std::uint64_t files, std::uint64_t rest) noexcept {
   const RulesetAttributes attributes{files, rest & 0xffffffffU, rest >> 32U};
-  context.ruleset_fd = static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes,
-                                                  prefix_size(attributes), 0));
+  context.ruleset_fd = static_cast<int>(
+      ::syscall(SYS_landlock_create_ruleset, &attributes, prefix_size(attributes), 0));
   return context.ruleset_fd >= 0;
 }
 
@@ -61,8 +61,7 @@ bool open_terminal(ChildContext& context, std::uint64_t rows, std::uint64_t colu
   if (context.terminal_main < 0) return false;
   int unlocked = 0;
   if (::ioctl(context.terminal_main, TIOCSPTLCK, &unlocked) != 0) return false;
-  context.terminal_fd =
-      ::ioctl(context.terminal_main, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  context.terminal_fd = ::ioctl(context.terminal_main, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (context.terminal_fd < 0) return false;
   winsize size{};
   size.ws_row = static_cast<unsigned short>(rows);
