@@ -7,6 +7,8 @@
 #include <cstring>
 #include <exception>
 
+#include <unistd.h>
+
 namespace glovebox::app {
 namespace {
 
@@ -108,7 +110,11 @@ int run_cli(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return glovebox::app::run_cli(argc, argv);
+    const int code = glovebox::app::run_cli(argc, argv);
+    // Everything is written and put away; taking the rest of this process down in good order would
+    // only keep the caller waiting.
+    (void)std::fflush(nullptr);
+    ::_exit(code);
   } catch (const glovebox::Bug& bug) {
     (void)std::fprintf(stderr, "glovebox: a bug in glovebox: %s\n", bug.message.c_str());
   } catch (const std::exception& problem) {

@@ -30,12 +30,9 @@ Result<std::uint64_t> parse_milliseconds(std::string_view text) {
 
 std::string_view field_name(Unit unit) {
   switch (unit) {
-    case Unit::Milliseconds:
-      return "ms";
-    case Unit::Bytes:
-      return "bytes";
-    case Unit::Count:
-      return "count";
+    case Unit::Milliseconds: return "ms";
+    case Unit::Bytes: return "bytes";
+    case Unit::Count: return "count";
   }
   return "";
 }

@@ -162,24 +162,18 @@ Result<Capability> make_budget(BudgetKind kind, std::uint64_t amount) {
 
 int severity(Effect effect) {
   switch (effect) {
-    case Effect::Allow:
-      return 0;
-    case Effect::Silent:
-      return 1;
-    case Effect::Deny:
-      return 2;
+    case Effect::Allow: return 0;
+    case Effect::Silent: return 1;
+    case Effect::Deny: return 2;
   }
   return 2;
 }
 
 std::string_view to_text(Effect effect) {
   switch (effect) {
-    case Effect::Silent:
-      return "silent";
-    case Effect::Allow:
-      return "allow";
-    case Effect::Deny:
-      return "deny";
+    case Effect::Silent: return "silent";
+    case Effect::Allow: return "allow";
+    case Effect::Deny: return "deny";
   }
   return "";
 }

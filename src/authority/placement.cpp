@@ -257,21 +257,13 @@ Capability command_from(std::string_view key, Shell shell) {
 // For the grounds where a place has one facet that a rule names alone.
 Capability single_from(Ground ground, std::string_view key) {
   switch (ground) {
-    case Ground::Resolve:
-      return ResolveName{domain_from(key)};
-    case Ground::Imports:
-      return Import{module_from(key)};
-    case Ground::Variables:
-      return env_from(key);
-    case Ground::Secrets:
-      return Secret{sure(SecretName::parse(without_end(key)))};
-    case Ground::Channels:
-      return Channel{sure(ChannelName::parse(without_end(key)))};
-    case Ground::Random:
-      return Random{};
-    default:
-      GLOVEBOX_CHECK(ground == Ground::Clock);
-      return Clock{};
+    case Ground::Resolve: return ResolveName{domain_from(key)};
+    case Ground::Imports: return Import{module_from(key)};
+    case Ground::Variables: return env_from(key);
+    case Ground::Secrets: return Secret{sure(SecretName::parse(without_end(key)))};
+    case Ground::Channels: return Channel{sure(ChannelName::parse(without_end(key)))};
+    case Ground::Random: return Random{};
+    default: GLOVEBOX_CHECK(ground == Ground::Clock); return Clock{};
   }
 }
 

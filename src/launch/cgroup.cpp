@@ -199,6 +199,13 @@ CgroupCounts Cgroup::counts(Usage usage) const {
     counts.out_of_memory = ::read(memory_event_.get(), &times, sizeof(times)) == sizeof(times) ||
                            keyed_value(read_events(memory_control_), "oom_kill") > 0;
   }
+  if (!memory_event_) {
+    const char* file = unified_ ? "memory.events" : "memory.oom_control";
+    counts.out_of_memory = keyed_value(read("memory", file).value_or(""), "oom_kill") > 0;
+  }
+  if (!pids_event_) {
+    counts.pids_refused = keyed_value(read("pids", "pids.events").value_or(""), "max") > 0;
+  }
   if (pids_event_) counts.pids_refused = keyed_value(read_events(pids_event_), "max") > 0;
   if (usage == Usage::Skip) return counts;
   const char* peak_file = unified_ ? "memory.peak" : "memory.max_usage_in_bytes";

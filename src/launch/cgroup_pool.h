@@ -16,7 +16,7 @@ namespace glovebox::launch {
 
 class CgroupPool {
  public:
-  static constexpr std::size_t kTarget = 16;
+  static constexpr std::size_t kTarget = 6;
 
   // A pooled cgroup if one fits the plan. From here on the pool is kept for plans like this one.
   std::optional<Cgroup> take(const plan::PlanView& plan);

@@ -16,7 +16,7 @@ namespace glovebox::launch {
 
 class NetworkPool {
  public:
-  static constexpr std::size_t kTarget = 32;
+  static constexpr std::size_t kTarget = 12;
 
   // Opens the pool; the calling process's own network namespace is the one it comes back to.
   Result<void> open();

@@ -20,7 +20,7 @@ namespace glovebox::launch {
 namespace {
 
 constexpr int kLimitCheckMs = 200;  // version 1 does not tell when a fork is refused
-constexpr int kNoWait = 0;
+constexpr int kQuietMs = 2;
 constexpr std::size_t kMaxBoxes = 10'000;
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::uint64_t kClientToken = 0;  // boxes have tokens from 2 on
@@ -64,32 +64,30 @@ LauncherServer::~LauncherServer() {
 
 Result<void> LauncherServer::run() {
   if (!ready_) return fail_os(errno, "epoll");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kClientToken;
-  if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, client_.get(), &event) != 0) {
-    return fail_os(errno, "watch the client");
-  }
+  TRY_VOID(poll_for(client_.get(), EPOLLIN, kClientToken));
   while (true) {
-    // Requests first; what can be made ahead of need is made while there are none.
-    TRY(const bool more, serve_ready(kNoWait));
-    if (!more) return {};
+    // What can be made ahead of need is made while nothing else happens: beside a box that is just
+    // starting it would take a core from it.
+    TRY(const Served first, serve_ready(kQuietMs));
+    if (first == Served::Gone) return {};
+    if (first == Served::Something) continue;
+    TRY_VOID(watch_new_boxes());
     if (launcher_.stock_up()) continue;
-    TRY(const bool open, serve_ready(running_.empty() ? -1 : kLimitCheckMs));
-    if (!open) return {};
+    TRY(const Served second, serve_ready(running_.empty() ? -1 : kLimitCheckMs));
+    if (second == Served::Gone) return {};
   }
 }
 
-Result<bool> LauncherServer::serve_ready(int timeout_ms) {
+Result<LauncherServer::Served> LauncherServer::serve_ready(int timeout_ms) {
   epoll_event events[64];
   const int count = ::epoll_wait(ready_.get(), events, 64, timeout_ms);
   if (count < 0 && errno != EINTR) return fail_os(errno, "epoll_wait");
-  if (count == 0 && timeout_ms > 0) check_all_limits();
+  if (count == 0 && timeout_ms >= kLimitCheckMs) check_all_limits();
   for (int i = 0; i < count; ++i) {
     const std::uint64_t which = events[i].data.u64;
     if (which == kClientToken) {
       TRY(const bool open, serve_request());
-      if (!open) return false;
+      if (!open) return Served::Gone;
       continue;
     }
     const std::uint64_t id = which / 2 - 1;
@@ -101,7 +99,7 @@ Result<bool> LauncherServer::serve_ready(int timeout_ms) {
       check_limits(found->second);
     }
   }
-  return true;
+  return count > 0 ? Served::Something : Served::Nothing;
 }
 
 Result<bool> LauncherServer::serve_request() {
@@ -124,8 +122,19 @@ Result<bool> LauncherServer::serve_request() {
   const int pidfd = box->init.get();
   TRY_VOID(send_packet(client_, {&part, 1}, {&pidfd, 1}));
   running_.emplace(id, Running{*std::move(box), 0});
-  TRY_VOID(watch_box(id));
+  unwatched_.push_back(id);
+  TRY_VOID(poll_for(running_.at(id).box.init.get(), EPOLLIN, token(id, Source::Process)));
   return true;
+}
+
+// Setting up the watch of a box's limits waits until there is nothing else to do, a few
+// milliseconds at the most: a box that has ended by then never needed one.
+Result<void> LauncherServer::watch_new_boxes() {
+  for (const std::uint64_t id : unwatched_) {
+    if (running_.contains(id)) TRY_VOID(watch_box(id));
+  }
+  unwatched_.clear();
+  return {};
 }
 
 Result<Box> LauncherServer::start(const Packet& packet, std::uint64_t& id) {
@@ -167,17 +176,20 @@ Result<Box> LauncherServer::start(const Packet& packet, std::uint64_t& id) {
 Result<void> LauncherServer::watch_box(std::uint64_t id) {
   Running& running = running_.at(id);
   TRY_VOID(running.box.cgroup.watch());
-  if (running_.size() == 1) running.box.cgroup.sweep_leftovers();
-  const auto add = [&](int fd, std::uint32_t events, Source source) -> Result<void> {
-    if (fd < 0) return {};
-    epoll_event event{};
-    event.events = events;
-    event.data.u64 = token(id, source);
-    if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_os(errno, "watch");
-    return {};
-  };
-  TRY_VOID(add(running.box.init.get(), EPOLLIN, Source::Process));
-  return add(running.box.cgroup.memory_event_fd(), EPOLLIN | EPOLLPRI, Source::Memory);
+  if (!swept_) running.box.cgroup.sweep_leftovers();
+  swept_ = true;
+  check_limits(running);
+  const int memory = running.box.cgroup.memory_event_fd();
+  return memory < 0 ? Result<void>()
+                    : poll_for(memory, EPOLLIN | EPOLLPRI, token(id, Source::Memory));
+}
+
+Result<void> LauncherServer::poll_for(int fd, std::uint32_t events, std::uint64_t which) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = which;
+  if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_os(errno, "watch");
+  return {};
 }
 
 void LauncherServer::check_limits(Running& running) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace glovebox::launch {
 
@@ -31,10 +32,13 @@ class LauncherServer {
     std::uint32_t limit = 0;  // LimitKind + 1
   };
 
-  Result<bool> serve_ready(int timeout_ms);
+  enum class Served : std::uint8_t { Nothing, Something, Gone };
+  Result<Served> serve_ready(int timeout_ms);
   Result<bool> serve_request();
   Result<Box> start(const struct Packet& packet, std::uint64_t& id);
+  Result<void> watch_new_boxes();
   Result<void> watch_box(std::uint64_t id);
+  Result<void> poll_for(int fd, std::uint32_t events, std::uint64_t which);
   void check_limits(Running& running);
   void check_all_limits();
   void end_box(std::uint64_t id);
@@ -44,6 +48,8 @@ class LauncherServer {
   UniqueFd client_;
   UniqueFd ready_;  // epoll
   std::map<std::uint64_t, Running> running_;
+  std::vector<std::uint64_t> unwatched_;
+  bool swept_ = false;
 };
 
 }  // namespace glovebox::launch
