@@ -8,6 +8,7 @@
 #include "launch/packet.h"
 #include "launch/stopwatch.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -47,6 +48,12 @@ Result<void> join_own_keyring() {
     return fail_os(errno, "join a session keyring of the launcher's own");
   }
   return {};
+}
+
+bool wants_loopback(const plan::PlanView& plan) {
+  return std::ranges::any_of(plan.early(), [](const plan::FlatStep& step) {
+    return static_cast<plan::Op>(step.op) == plan::Op::BeginNetwork && step.a != 0;
+  });
 }
 
 std::vector<char*> pointers(const plan::PlanView& plan, std::span<const std::uint32_t> texts) {
@@ -212,16 +219,9 @@ Result<void> Launcher::build_base(const plan::PlanView& plan) {
   return {};
 }
 
-Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& files,
-                                 const std::vector<UniqueFd>& trees, Box& box) {
-  GLOVEBOX_CHECK(life_ == Life::OneBox || view_ == View::Base);
-  std::vector<int> tree_fds;
-  for (const UniqueFd& tree : trees) tree_fds.push_back(tree.get());
-  const std::vector<char*> argv = pointers(plan, plan.argv());
-  const std::vector<char*> envp = pointers(plan, plan.envp());
-  const std::vector<char*> candidates = pointers(plan, plan.candidates());
+ChildContext Launcher::context_for(const plan::PlanView& plan, const StartFiles& files,
+                                   const Box& box) const {
   const bool root = tier_ == host::Tier::Root;
-
   ChildContext context;
   context.early = plan.early();
   context.base = plan.base();
@@ -230,7 +230,6 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   context.strings = plan.strings();
   context.filter = plan.filter();
   context.trees = plan.trees();
-  context.tree_fds = tree_fds;
   context.cgroup_fds = box.cgroup.join_fds();
   context.leave_fds = box.cgroup.leave_fds();
   context.cgroups_awaited = cgroup_comes_later(plan) ? plan.controllers().size() : 0;
@@ -239,11 +238,33 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   context.title = title_;
   context.status_fd = files.status;
   for (std::size_t i = 0; i < 3; ++i) context.stdio[i] = files.stdio.at(i);
+  return context;
+}
+
+Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& files,
+                                 const std::vector<UniqueFd>& trees, Box& box) {
+  GLOVEBOX_CHECK(life_ == Life::OneBox || view_ == View::Base);
+  std::vector<int> tree_fds;
+  for (const UniqueFd& tree : trees) tree_fds.push_back(tree.get());
+  const std::vector<char*> argv = pointers(plan, plan.argv());
+  const std::vector<char*> envp = pointers(plan, plan.envp());
+  const std::vector<char*> candidates = pointers(plan, plan.candidates());
+  ChildContext context = context_for(plan, files, box);
+  context.tree_fds = tree_fds;
   context.argv = argv.data();
   context.envp = envp.data();
   context.candidates = {const_cast<const char* const*>(candidates.data()), candidates.size() - 1};
 
-  TRY(context.network_is_given, networks_.enter());
+  // Pooled namespaces have loopback up.
+  if (wants_loopback(plan)) {
+    TRY(context.network_is_given, networks_.enter());
+  }
+  auto cloned = clone_process(context, box);
+  if (context.network_is_given) TRY_VOID(networks_.leave());
+  return cloned;
+}
+
+Result<void> Launcher::clone_process(ChildContext& context, Box& box) {
   int pidfd = -1;
   clone_args args{};
   args.flags = kNamespaces | kClearSignalHandlers | CLONE_PIDFD;
@@ -253,24 +274,18 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
     args.flags |= kIntoCgroup;
     args.cgroup = static_cast<std::uint64_t>(box.cgroup.clone_into_fd());
   }
-  std::optional<Result<BornAs>> born;
-  if (root) {
-    born.emplace(BornAs::become(box.uid.uid()));
-    if (!*born) {
-      if (context.network_is_given) TRY_VOID(networks_.leave());
-      return tl::unexpected(std::move(*born).error());
-    }
+  std::optional<BornAs> born;
+  if (tier_ == host::Tier::Root) {
+    TRY(BornAs as_box, BornAs::become(box.uid.uid()));
+    born.emplace(std::move(as_box));
   }
   const long pid = ::syscall(SYS_clone3, &args, sizeof(args));
   const int clone_errno = errno;
   if (pid == 0) run_box(context);
   born.reset();
-  if (pid > 0) {
-    box.init = UniqueFd(pidfd);
-    box.pid = static_cast<pid_t>(pid);
-  }
-  if (context.network_is_given) TRY_VOID(networks_.leave());
   if (pid < 0) return fail_os(clone_errno, "clone the box into new namespaces ({})", kRemedy);
+  box.init = UniqueFd(pidfd);
+  box.pid = static_cast<pid_t>(pid);
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "host/facts.h"
 #include "launch/cgroup.h"
 #include "launch/cgroup_pool.h"
+#include "launch/child/context.h"
 #include "launch/network_pool.h"
 #include "launch/uid_lease.h"
 #include "plan/flat_plan.h"
@@ -87,6 +88,9 @@ class Launcher {
   Result<void> go_inside();   // and back to the base view
   bool cgroup_comes_later(const plan::PlanView& plan) const;
   Result<void> send_cgroup(const plan::PlanView& plan, const StartFiles& files, Box& box);
+  ChildContext context_for(const plan::PlanView& plan, const StartFiles& files,
+                           const Box& box) const;
+  Result<void> clone_process(ChildContext& context, Box& box);
   Result<void> clone_box(const plan::PlanView& plan, const StartFiles& files,
                          const std::vector<UniqueFd>& trees, Box& box);
 

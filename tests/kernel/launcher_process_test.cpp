@@ -1,0 +1,205 @@
+// Boxes started by a launcher process: each is as sealed as one started by the command, none sees
+// anything of another, and none outlives the launcher or leaves anything.
+
+#include "base/file.h"
+#include "host/facts.h"
+#include "launch/child/message.h"
+#include "launch/client.h"
+#include "plan/make_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace glovebox::launch {
+namespace {
+
+constexpr int kPatienceMs = 20'000;
+
+std::string launcher_program() {
+  const char* path = std::getenv("GLOVEBOX_LAUNCHER");
+  return path == nullptr ? "glovebox-launcher" : path;
+}
+
+plan::LaunchPlan plan_for(std::vector<std::string> command,
+                          const std::function<void(plan::SandboxSpec&)>& change = {}) {
+  plan::SandboxSpec spec;
+  spec.command = std::move(command);
+  if (change) change(spec);
+  const auto facts = host::read_facts();
+  EXPECT_TRUE(facts);
+  auto plan = plan::make_plan(spec, *facts);
+  EXPECT_TRUE(plan) << (plan ? "" : plan.error().message);
+  return *std::move(plan);
+}
+
+struct Ended {
+  MessageKind last = MessageKind::StepFailed;
+  int code = -1;
+  std::string output;
+};
+
+// Follows a box to its end, with its output.
+Ended follow(const RemoteBox& box, const UniqueFd& output) {
+  Ended ended;
+  while (true) {
+    pollfd wait{box.status.get(), POLLIN, 0};
+    if (::poll(&wait, 1, kPatienceMs) <= 0) return ended;
+    Message message{};
+    const ssize_t size = ::recv(box.status.get(), &message, sizeof(message), 0);
+    if (size != sizeof(message)) break;
+    ended.last = message.kind;
+    if (message.kind == MessageKind::Exited) ended.code = WEXITSTATUS(message.wait_status);
+    if (message.kind != MessageKind::Started) break;
+  }
+  const auto text = read_fd(output, 1 << 20);
+  if (text) ended.output = *text;
+  return ended;
+}
+
+class LauncherProcess : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto client = LauncherClient::start(launcher_program());
+    ASSERT_TRUE(client) << client.error().message;
+    client_.emplace(*std::move(client));
+  }
+
+  Result<RemoteBox> start(const plan::LaunchPlan& plan, UniqueFd& output) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    output = UniqueFd(ends[0]);
+    const UniqueFd theirs(ends[1]);
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    return client_->start_box(plan, {null.get(), theirs.get(), theirs.get()});
+  }
+
+  Ended run(const plan::LaunchPlan& plan) {
+    UniqueFd output;
+    auto box = start(plan, output);
+    EXPECT_TRUE(box) << (box ? "" : box.error().message);
+    if (!box) return {};
+    Ended ended = follow(*box, output);
+    EXPECT_TRUE(client_->await_end(box->id));
+    return ended;
+  }
+
+  std::optional<LauncherClient> client_;
+};
+
+TEST_F(LauncherProcess, RunsACommandAndReturnsItsCode) {
+  const Ended ended = run(plan_for({"sh", "-c", "echo from inside; exit 7"}));
+  EXPECT_EQ(ended.last, MessageKind::Exited);
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_EQ(ended.output, "from inside\n");
+}
+
+TEST_F(LauncherProcess, BoxesAreSealed) {
+  const Ended ended = run(plan_for(
+      {"sh", "-c",
+       "grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp:' /proc/self/status; ls /; cat /etc/shadow; "
+       "echo x > /usr/x; ls -A /home /root 2>&1; cat /proc/1/cmdline | tr '\\0' ' '"}));
+  EXPECT_NE(ended.output.find("CapEff:\t0000000000000000"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("CapBnd:\t0000000000000000"), std::string::npos);
+  EXPECT_NE(ended.output.find("NoNewPrivs:\t1"), std::string::npos);
+  EXPECT_NE(ended.output.find("Seccomp:\t2"), std::string::npos);
+  EXPECT_NE(ended.output.find("/etc/shadow: Permission denied"), std::string::npos);
+  EXPECT_NE(ended.output.find("Read-only file system"), std::string::npos);
+  EXPECT_EQ(ended.output.find("/tmp/glovebox-launcher-test"), std::string::npos);
+}
+
+TEST_F(LauncherProcess, ABoxSeesNothingOfTheOneBefore) {
+  const std::string look =
+      "cat /proc/net/dev | grep lo: | tr -s ' ' | cut -d' ' -f3; ls -A /tmp /run/shm | wc -l; "
+      "grep -c . /proc/net/unix";
+  const Ended before = run(plan_for({"sh", "-c", look}));
+  const Ended busy = run(plan_for(
+      {"python3", "-c",
+       "import socket\n"
+       "s = socket.socket(); s.bind(('127.0.0.1', 4242)); s.listen()\n"
+       "c = socket.create_connection(('127.0.0.1', 4242)); a, _ = s.accept()\n"
+       "c.sendall(b'x' * 100000); a.recv(1000)\n"
+       "open('/tmp/secret', 'w').write('left'); open('/dev/shm/secret', 'w').write('left')\n"}));
+  EXPECT_EQ(busy.code, 0) << busy.output;
+  const Ended after = run(plan_for({"sh", "-c", look}));
+  EXPECT_EQ(before.output, after.output);
+}
+
+TEST_F(LauncherProcess, GrantsOfOneBoxAreNotTheNexts) {
+  std::string tree = std::filesystem::temp_directory_path() / "glovebox-grant-XXXXXX";
+  ASSERT_NE(::mkdtemp(tree.data()), nullptr);
+  const auto facts = host::look_up(tree);
+  ASSERT_TRUE(facts);
+  const auto with = [&](plan::SandboxSpec& spec) { spec.grants = {{*facts, plan::Access::Write}}; };
+  EXPECT_EQ(run(plan_for({"sh", "-c", "echo kept > " + tree + "/file"}, with)).code, 0);
+  EXPECT_EQ(*read_file(tree + "/file"), "kept\n");
+  EXPECT_NE(run(plan_for({"cat", tree + "/file"})).code, 0);
+  std::filesystem::remove_all(tree);
+}
+
+TEST_F(LauncherProcess, AReplacedTreeIsRefused) {
+  std::string tree = std::filesystem::temp_directory_path() / "glovebox-swap-XXXXXX";
+  ASSERT_NE(::mkdtemp(tree.data()), nullptr);
+  const auto facts = host::look_up(tree);
+  const plan::LaunchPlan plan = plan_for(
+      {"true"}, [&](plan::SandboxSpec& spec) { spec.grants = {{*facts, plan::Access::Read}}; });
+  std::filesystem::rename(tree, tree + ".old");
+  std::filesystem::create_directory_symlink("/etc", tree);
+  UniqueFd output;
+  EXPECT_FALSE(start(plan, output));
+  std::filesystem::remove(tree);
+  std::filesystem::remove_all(tree + ".old");
+  EXPECT_EQ(run(plan_for({"true"})).code, 0) << "the launcher goes on";
+}
+
+TEST_F(LauncherProcess, LimitsEndABoxByName) {
+  if (::geteuid() != 0) GTEST_SKIP() << "no cgroup is delegated to an ordinary user here";
+  const plan::LaunchPlan plan =
+      plan_for({"python3", "-c", "bytearray(200 << 20)"},
+               [](plan::SandboxSpec& spec) { spec.limits.memory_bytes = 32U << 20; });
+  UniqueFd output;
+  const auto box = start(plan, output);
+  ASSERT_TRUE(box);
+  (void)follow(*box, output);
+  const auto end = client_->await_end(box->id);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->limit, LimitKind::Memory);
+}
+
+TEST_F(LauncherProcess, ManyBoxesInARowAndAtOnce) {
+  const plan::LaunchPlan plan = plan_for({"true"});
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(run(plan).code, 0);
+  std::vector<UniqueFd> outputs(20);
+  std::vector<RemoteBox> boxes;
+  for (UniqueFd& output : outputs) {
+    auto box = start(plan, output);
+    ASSERT_TRUE(box) << box.error().message;
+    boxes.push_back(*std::move(box));
+  }
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    EXPECT_EQ(follow(boxes[i], outputs[i]).code, 0);
+    EXPECT_TRUE(client_->await_end(boxes[i].id));
+  }
+}
+
+TEST_F(LauncherProcess, KillingTheLauncherEndsItsBoxes) {
+  UniqueFd output;
+  const auto box = start(plan_for({"sleep", "1000"}), output);
+  ASSERT_TRUE(box);
+  ASSERT_EQ(::kill(client_->pid(), SIGKILL), 0);
+  pollfd wait{box->init.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wait, 1, kPatienceMs), 1) << "init is still there";
+}
+
+}  // namespace
+}  // namespace glovebox::launch
