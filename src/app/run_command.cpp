@@ -106,28 +106,35 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   return outcome;
 }
 
-std::string limit_sentence(const Outcome& outcome) {
-  const plan::LaunchPlan& plan = outcome.plan;
-  switch (*outcome.report.limit) {
+std::string limit_sentence(const Outcome& outcome, launch::LimitKind limit) {
+  using std::chrono::nanoseconds;
+  const plan::Watch& watch = outcome.plan.watch;
+  const plan::CgroupPlan& cgroup = outcome.plan.cgroup;
+  switch (limit) {
     case launch::LimitKind::Wall:
-      return fmt::format("wall: it ran for {}", duration_to_text(*plan.watch.wall));
+      return fmt::format("wall: it ran for {}",
+                         duration_to_text(watch.wall.value_or(nanoseconds(0))));
     case launch::LimitKind::Memory:
       return fmt::format("memory: it needed more than {}",
-                         bytes_to_text(*plan.cgroup.memory_bytes));
+                         bytes_to_text(cgroup.memory_bytes.value_or(0)));
     case launch::LimitKind::Pids:
-      return fmt::format("pids: it wanted more than {} processes and threads", *plan.cgroup.pids);
+      return fmt::format("pids: it wanted more than {} processes and threads",
+                         cgroup.pids.value_or(0));
     case launch::LimitKind::Cpu:
-      return fmt::format("cpu: it used {} of CPU time", duration_to_text(*plan.watch.cpu_time));
+      return fmt::format("cpu: it used {} of CPU time",
+                         duration_to_text(watch.cpu_time.value_or(nanoseconds(0))));
     case launch::LimitKind::Output:
-      return fmt::format("output: it wrote more than {}", bytes_to_text(*plan.watch.output_bytes));
+      return fmt::format("output: it wrote more than {}",
+                         bytes_to_text(watch.output_bytes.value_or(0)));
   }
   return "unknown";
 }
 
 void say_how_it_ended(const Outcome& outcome) {
   std::string line;
-  if (outcome.report.reason == launch::EndReason::Limit) {
-    line = fmt::format("glovebox: ended by limit: {}\n", limit_sentence(outcome));
+  if (outcome.report.limit) {
+    line = fmt::format("glovebox: ended by limit: {}\n",
+                       limit_sentence(outcome, *outcome.report.limit));
   } else if (!outcome.report.problem.empty()) {
     line = fmt::format("glovebox: {}\n", outcome.report.problem);
   }

@@ -58,7 +58,7 @@ class Relay {
   void drain(std::uint64_t allowed);
 
  private:
-  static constexpr std::size_t kBuffer = 64 * 1024;
+  static constexpr std::size_t kBuffer = std::size_t{64} * 1024;
   // A pipe that poll calls writable takes this much without blocking (pipe(7), PIPE_BUF).
   static constexpr std::size_t kPiece = 4096;
 

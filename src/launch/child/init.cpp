@@ -143,7 +143,7 @@ void note_interpreter(const char* file, ExecFailure* failure) noexcept {
 }
 
 [[gnu::noinline]] pid_t start_command(const ChildContext& context, ExecFailure* failure) noexcept {
-  const pid_t pid = ::vfork();
+  const pid_t pid = ::vfork();  // NOLINT: the child only sets itself up and executes
   if (pid == 0) become_command(context, failure);
   return pid;
 }
