@@ -237,6 +237,7 @@ ChildContext Launcher::context_for(const plan::PlanView& plan, const StartFiles&
   context.outside_gid = root ? box.uid.uid() : own_gid_;
   context.title = title_;
   context.status_fd = files.status;
+  context.status_outside = files.status_outside;
   for (std::size_t i = 0; i < 3; ++i) context.stdio[i] = files.stdio.at(i);
   return context;
 }

@@ -39,6 +39,7 @@ struct ChildContext {
   std::uint32_t outside_gid = 0;
   bool network_is_given = false;  // the clone already happened in an empty network namespace
   int status_fd = -1;
+  int status_outside = -1;   // the supervisor's end, if the clone inherited it
   int stdio[3] = {0, 1, 2};  // -1: the box's own terminal
   char* const* argv = nullptr;
   char* const* envp = nullptr;

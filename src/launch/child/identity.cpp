@@ -2,6 +2,8 @@
 #include "launch/child/sys.h"
 #include "launch/child/text.h"
 
+#include <csignal>
+
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -61,6 +63,8 @@ bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t 
   for (int i = 0; i < 3; ++i) {
     if (ids[i] != u || ids[i + 3] != g) return fail_with(EPERM);
   }
+  // The change of identity has cleared what ties this process to its launcher.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
   // No process of the box may look into its init: not its memory, its files, nor its program.
   return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 }

@@ -340,13 +340,15 @@ void run_box(ChildContext& context) noexcept {
   NetworkHelper network;
   context.network = &network;
   hide_command_line(context);
+  // With its own copy of the other end, this process would never learn that the supervisor is gone.
+  sys::close_quietly(context.status_outside);
   ::umask(0);
-  // The launcher's death is the box's. Identity changes clear this, so it is set again below.
+  // The launcher's death is the box's. The change of identity clears this; map_identity sets it
+  // again.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   run_steps(context, message);
   const std::uint64_t before = now_ns();
   ::umask(022);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 
   sigset_t all;
   sigfillset(&all);
