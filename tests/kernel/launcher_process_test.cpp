@@ -14,6 +14,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -25,6 +29,7 @@ namespace glovebox::launch {
 namespace {
 
 constexpr int kPatienceMs = 20'000;
+constexpr std::size_t kPooledCgroups = 12;  // two controllers, six ahead
 
 std::string launcher_program() {
   const char* path = std::getenv("GLOVEBOX_LAUNCHER");
@@ -65,6 +70,26 @@ Ended follow(const RemoteBox& box, const UniqueFd& output) {
   const auto text = read_fd(output, 1 << 20);
   if (text) ended.output = *text;
   return ended;
+}
+
+// A number of /proc/PID/status, such as "VmRSS:".
+std::uint64_t status_number(pid_t pid, const std::string& key) {
+  const auto text = read_file(fmt::format("/proc/{}/status", pid));
+  EXPECT_TRUE(text);
+  const std::size_t at = text ? text->find(key) : std::string::npos;
+  EXPECT_NE(at, std::string::npos) << key;
+  return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at + key.size(), nullptr, 10);
+}
+
+// Directories of boxes and pools below the places where this plan's cgroups are made.
+std::size_t box_cgroups(const plan::LaunchPlan& plan) {
+  std::size_t count = 0;
+  for (const plan::Controller& controller : plan.cgroup.controllers) {
+    for (const auto& entry : std::filesystem::directory_iterator(controller.parent)) {
+      if (entry.path().filename().string().starts_with("glovebox-")) ++count;
+    }
+  }
+  return count;
 }
 
 class LauncherProcess : public testing::Test {
@@ -176,9 +201,22 @@ TEST_F(LauncherProcess, LimitsEndABoxByName) {
   EXPECT_EQ(end->limit, LimitKind::Memory);
 }
 
-TEST_F(LauncherProcess, ManyBoxesInARowAndAtOnce) {
+TEST_F(LauncherProcess, AThousandBoxesLeaveNoGrowth) {
   const plan::LaunchPlan plan = plan_for({"true"});
   for (int i = 0; i < 100; ++i) ASSERT_EQ(run(plan).code, 0);
+  const std::uint64_t memory = status_number(client_->pid(), "VmRSS:");
+  const std::uint64_t files = status_number(client_->pid(), "FDSize:");
+  const std::size_t cgroups = box_cgroups(plan);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(run(plan).code, 0);
+  EXPECT_LE(status_number(client_->pid(), "VmRSS:"), memory + 256) << "KiB";
+  EXPECT_EQ(status_number(client_->pid(), "FDSize:"), files);
+  EXPECT_LE(box_cgroups(plan), cgroups + kPooledCgroups);
+  client_.reset();
+  EXPECT_EQ(box_cgroups(plan), 0u) << "a launcher that ends takes its cgroups along";
+}
+
+TEST_F(LauncherProcess, BoxesRunAtTheSameTime) {
+  const plan::LaunchPlan plan = plan_for({"true"});
   std::vector<UniqueFd> outputs(20);
   std::vector<RemoteBox> boxes;
   for (UniqueFd& output : outputs) {
