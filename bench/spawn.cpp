@@ -90,7 +90,7 @@ std::vector<std::string> bubblewrap(int filter, const std::vector<std::string>& 
 
 // The system view has no place for the tiny program, so it is put where both see it.
 Result<std::string> install_tiny() {
-  const std::string place = "/usr/local/bin/glovebox-bench-tiny";
+  std::string place = "/usr/local/bin/glovebox-bench-tiny";
   std::error_code problem;
   std::filesystem::copy_file(beside_me("bench_tiny"), place,
                              std::filesystem::copy_options::overwrite_existing, problem);

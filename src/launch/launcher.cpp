@@ -246,6 +246,7 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
                                  const std::vector<UniqueFd>& trees, Box& box) {
   GLOVEBOX_CHECK(life_ == Life::OneBox || view_ == View::Base);
   std::vector<int> tree_fds;
+  tree_fds.reserve(trees.size());
   for (const UniqueFd& tree : trees) tree_fds.push_back(tree.get());
   const std::vector<char*> argv = pointers(plan, plan.argv());
   const std::vector<char*> envp = pointers(plan, plan.envp());

@@ -69,6 +69,7 @@ std::uint64_t tree_attributes(Access access) {
 
 FlatSection write_trees(Writer& writer, const std::vector<Tree>& trees) {
   std::vector<FlatTree> flat;
+  flat.reserve(trees.size());
   for (const Tree& tree : trees) {
     flat.push_back({tree.source.device, tree.source.inode, tree_attributes(tree.access),
                     writer.text(tree.source.path), tree.source.owner, tree.source.group, 0});
@@ -78,6 +79,7 @@ FlatSection write_trees(Writer& writer, const std::vector<Tree>& trees) {
 
 FlatSection write_controllers(Writer& writer, const std::vector<Controller>& controllers) {
   std::vector<FlatController> flat;
+  flat.reserve(controllers.size());
   for (const Controller& controller : controllers) {
     flat.push_back({writer.text(controller.name), writer.text(controller.parent)});
   }

@@ -50,6 +50,7 @@ SandboxSpec command(std::vector<std::string> words = {"true"}) {
 
 std::vector<std::string> texts(const std::vector<Step>& steps) {
   std::vector<std::string> lines;
+  lines.reserve(steps.size());
   for (const Step& step : steps) lines.push_back(to_text(step));
   return lines;
 }
