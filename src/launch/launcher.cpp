@@ -304,7 +304,10 @@ Result<void> Launcher::send_cgroup(const plan::PlanView& plan, const StartFiles&
   const std::span<const std::byte> part = bytes_of(order);
   std::vector<int> fds = box.cgroup.join_fds();
   fds.insert(fds.end(), box.cgroup.leave_fds().begin(), box.cgroup.leave_fds().end());
-  return send_packet(BorrowedFd(files.status_outside), {&part, 1}, fds);
+  auto sent = send_packet(BorrowedFd(files.status_outside), {&part, 1}, fds);
+  // A box that has failed already has said why; its supervisor reads that.
+  if (!sent && sent.error().os_errno == EPIPE) return {};
+  return sent;
 }
 
 Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files) {

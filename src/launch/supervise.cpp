@@ -148,7 +148,8 @@ void Supervisor::on_status() {
   packet.msg_control = control;
   packet.msg_controllen = sizeof(control);
   const ssize_t size = ::recvmsg(status_.get(), &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  // A peer that ended without reading all it was sent is told once, before what it had said itself.
+  if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return;
   UniqueFd attached;
   const cmsghdr* header = CMSG_FIRSTHDR(&packet);
   if (size > 0 && header != nullptr && header->cmsg_type == SCM_RIGHTS) {
