@@ -175,7 +175,10 @@ void Supervisor::on_message(const Message& message, UniqueFd attached) {
   if (message.kind == MessageKind::Started && early && message.timed <= kTimedSteps) {
     command_started_ = true;
     if (detail_ == Detail::Full) note_times(message);
-    if (attached) connect_terminal(std::move(attached));
+    if (streams_.has_terminal) return connect_terminal(std::move(attached));
+    if (!attached) return;
+    box_.kill();
+    fail_with(EndReason::Failed, kRefusedExit, "the box's init sent a descriptor nobody asked for");
     return;
   }
   if (const plan::Step* step = step_at(message.step);
@@ -242,14 +245,15 @@ void Supervisor::on_signal() {
 }
 
 void Supervisor::connect_terminal(UniqueFd terminal) {
-  if (!streams_.has_terminal) {
+  // Read without blocking, or a silent box would keep its own limits from being looked at.
+  const bool ready = terminal && ::fcntl(terminal.get(), F_SETFL, O_RDWR | O_NONBLOCK) == 0;
+  if (ready) terminal_size_ = UniqueFd(::fcntl(terminal.get(), F_DUPFD_CLOEXEC, 3));
+  UniqueFd input(ready ? ::fcntl(terminal.get(), F_DUPFD_CLOEXEC, 3) : -1);
+  if (!ready || !terminal_size_ || !input) {
     box_.kill();
-    fail_with(EndReason::Failed, kRefusedExit, "the box's init sent a descriptor nobody asked for");
+    fail_with(EndReason::Failed, kRefusedExit, "the box's terminal did not arrive");
     return;
   }
-  (void)::fcntl(terminal.get(), F_SETFL, O_RDWR | O_NONBLOCK);
-  terminal_size_ = UniqueFd(::fcntl(terminal.get(), F_DUPFD_CLOEXEC, 3));
-  UniqueFd input(::fcntl(terminal.get(), F_DUPFD_CLOEXEC, 3));
   if (streams_.terminal_output >= 0) {
     streams_.relays.emplace_back(Relay::End::own(std::move(terminal)),
                                  Relay::End::borrow(streams_.terminal_output),
@@ -301,7 +305,13 @@ void Supervisor::check_limits() {
 
 void Supervisor::check_cpu() {
   if (!plan_.watch.cpu_time || Clock::now() < next_cpu_check_) return;
-  const auto used = nanoseconds(static_cast<std::int64_t>(box_.cgroup.cpu_ns().value_or(0)));
+  const std::optional<std::uint64_t> counted = box_.cgroup.cpu_ns();
+  if (!counted) {
+    // A limit that can no longer be watched is not kept: the box ends.
+    box_.kill();
+    return fail_with(EndReason::Failed, kRefusedExit, "the box's CPU time cannot be read any more");
+  }
+  const auto used = nanoseconds(static_cast<std::int64_t>(*counted));
   if (used >= *plan_.watch.cpu_time) return end_by(LimitKind::Cpu);
   // All cores busy use what is left no sooner than this.
   const nanoseconds soonest = (*plan_.watch.cpu_time - used) / ::get_nprocs();
