@@ -181,7 +181,10 @@ TEST_F(LauncherProcess, AReplacedTreeIsRefused) {
   std::filesystem::rename(tree, tree + ".old");
   std::filesystem::create_directory_symlink("/etc", tree);
   UniqueFd output;
-  EXPECT_FALSE(start(plan, output));
+  EXPECT_FALSE(start(plan, output)) << "a link in its place";
+  std::filesystem::remove(tree);
+  std::filesystem::create_directory(tree);
+  EXPECT_FALSE(start(plan, output)) << "another directory in its place";
   std::filesystem::remove(tree);
   std::filesystem::remove_all(tree + ".old");
   EXPECT_EQ(run(plan_for({"true"})).code, 0) << "the launcher goes on";
