@@ -31,7 +31,7 @@ enum class Op : std::uint32_t {
   MountRoot = 1,  // an empty tmpfs becomes the root under construction
   AttachHost,     // text: host path, other: where; a: MOUNT_ATTR_* set recursively
   SealRoot,       // the root under construction becomes read-only
-  PivotRoot,      // it becomes the root, and the host's tree is gone
+  PivotRoot,      // it becomes the root; the host's tree begins to go
   // Both lists; a: Place, b: mode, text: path there.
   MakeDirectory,
   MakeFile,
@@ -50,6 +50,7 @@ enum class Op : std::uint32_t {
   SetLimit,          // a: RLIMIT_*, b: soft and hard value
   CapLimit,          // a: RLIMIT_*, b: hard value; a soft value below it stays
   OpenTerminal,      // a: rows, b: columns
+  LeaveHost,         // waits until the host's tree is gone
   DropCapabilities,  // every set, and securebits locked
   NoNewPrivileges,
   LandlockBegin,  // a: file rights handled, b: net rights | scopes << 32

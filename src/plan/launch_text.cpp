@@ -117,6 +117,7 @@ std::string_view to_text(Op op) {
     case Op::SetLimit: return "set-limit";
     case Op::CapLimit: return "cap-limit";
     case Op::OpenTerminal: return "open-terminal";
+    case Op::LeaveHost: return "leave-host";
     case Op::DropCapabilities: return "drop-capabilities";
     case Op::NoNewPrivileges: return "no-new-privileges";
     case Op::LandlockBegin: return "landlock-begin";

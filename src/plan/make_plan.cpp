@@ -165,6 +165,7 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
     plan.box.push_back({Op::OpenTerminal, spec.terminal->rows, spec.terminal->columns});
   }
   plan.box.push_back({Op::EnterCgroups});
+  plan.box.push_back({Op::LeaveHost});
   plan.box.push_back({Op::DropCapabilities});
   plan.box.push_back({Op::NoNewPrivileges});
   TRY_VOID(plan_landlock(spec, facts, view, plan));

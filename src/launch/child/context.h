@@ -1,6 +1,7 @@
 // Everything that the code between clone and exec may look at, laid out before the clone.
 #pragma once
 
+#include "launch/child/helper.h"
 #include "plan/flat_plan.h"
 
 #include <cstddef>
@@ -13,14 +14,10 @@ namespace glovebox::launch {
 
 inline constexpr std::size_t kMaxCgroupFds = 8;
 
-// What the helper that makes the network namespace works with; see network.cpp.
-struct NetworkHelper {
-  alignas(16) char stack[16 * 1024];
-  std::uint32_t thread_id = 0;  // the kernel clears it when the helper has ended
+// Makes the network namespace; see network.cpp.
+struct NetworkHelper : Helper {
   int loopback = 0;
-  int fd = -1;    // the namespace, or
-  int error = 0;  // why there is none
-  bool running = false;
+  int fd = -1;  // the namespace
 };
 
 struct ChildContext {
@@ -48,6 +45,7 @@ struct ChildContext {
 
   // Registers that steps leave for later steps.
   NetworkHelper* network = nullptr;
+  Helper* unmount = nullptr;  // without one, steps that could use it do the work themselves
   int awaited_fds[kMaxCgroupFds] = {};
   int root_fd = -1;
   int scratch_fd = -1;
@@ -69,6 +67,7 @@ bool attach_host(ChildContext& context, const char* source, const char* target,
                  std::uint64_t attributes) noexcept;
 bool seal_root(const ChildContext& context) noexcept;
 bool pivot_into_root(ChildContext& context) noexcept;
+bool leave_host(ChildContext& context) noexcept;
 bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes,
                    const char* target) noexcept;
 bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept;

@@ -329,6 +329,8 @@ void run_steps(ChildContext& context, Message& message) noexcept {
   if (!context.base_is_built) run_list(context, context.base, context.early.size(), message);
   const std::size_t before_box = context.early.size() + context.base.size();
   run_list(context, context.box, before_box, message);
+  // A plan that does not wait for its helpers would leave a thread with rights beside the command.
+  if (context.network->running || context.unmount->running) ::_exit(kRefused);
   const std::size_t all = before_box + context.box.size();
   message.timed = static_cast<std::uint32_t>(all < kTimedSteps - 1 ? all : kTimedSteps - 1);
 }
@@ -339,6 +341,8 @@ void run_box(ChildContext& context) noexcept {
   Message message{};
   NetworkHelper network;
   context.network = &network;
+  Helper unmount;
+  context.unmount = &unmount;
   hide_command_line(context);
   // With its own copy of the other end, this process would never learn that the supervisor is gone.
   sys::close_quietly(context.status_outside);

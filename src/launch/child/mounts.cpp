@@ -41,6 +41,11 @@ bool has_attributes(int tree, std::uint64_t attributes) noexcept {
   return false;
 }
 
+void unmount_old_root(void* argument) noexcept {
+  const long result = sys::raw(SYS_umount2, sys::address("/"), kMountDetach);
+  if (result < 0) static_cast<Helper*>(argument)->error = static_cast<int>(-result);
+}
+
 }  // namespace
 
 // The new root lies on top of the old one, where only its descriptor leads to it: absolute paths
@@ -77,15 +82,25 @@ bool seal_root(const ChildContext& context) noexcept {
          has_attributes(context.root_fd, MOUNT_ATTR_RDONLY | kPrivateAttributes);
 }
 
-// pivot_root(".", ".") puts the old root on top of the new one, where "." still names it; taking
-// that away leaves nothing of the host's tree (pivot_root(2)).
+// pivot_root(".", ".") puts the old root on top of the new one (pivot_root(2)). Paths start below
+// it, at the new root; umount2() alone looks at what lies on top of the path it is given, so there
+// "/" names the old root, whatever is mounted meanwhile.
+//
+// To take it away waits for every processor of the machine, so a helper does that beside the steps
+// that follow, and leave_host() waits for it.
 bool pivot_into_root(ChildContext& context) noexcept {
   if (::fchdir(context.root_fd) != 0) return false;
   if (!sys::pivot_root(".", ".")) return false;
-  if (::syscall(SYS_umount2, ".", kMountDetach) != 0) return false;
   sys::close_quietly(context.root_fd);
   context.root_fd = -1;
-  return ::chdir("/") == 0;
+  if (::chdir("/") != 0) return false;
+  if (context.unmount != nullptr) return start_helper(*context.unmount, unmount_old_root);
+  return ::syscall(SYS_umount2, "/", kMountDetach) == 0;
+}
+
+// True for a box whose base view was finished before it began, too: there is no helper to wait for.
+bool leave_host(ChildContext& context) noexcept {
+  return context.base_is_built || await_helper(*context.unmount);
 }
 
 // The filesystem itself is attached, under the first of its directories: a mount that is only held

@@ -48,6 +48,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::SetLimit: return set_limit(step.a, step.b);
     case Op::CapLimit: return cap_limit(step.a, step.b);
     case Op::OpenTerminal: return open_terminal(context, step.a, step.b);
+    case Op::LeaveHost: return leave_host(context);
     case Op::DropCapabilities: return drop_capabilities();
     case Op::NoNewPrivileges: return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
     case Op::LandlockBegin: return landlock_begin(context, step.a, step.b);

@@ -29,6 +29,29 @@
 
 namespace glovebox::launch::sys {
 
+// A system call that returns -errno and leaves errno alone.
+inline long raw(long number, long a = 0, long b = 0, long c = 0, long d = 0) noexcept {
+#if defined(__x86_64__)
+  long result = number;
+  register long r10 __asm__("r10") = d;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(a), "S"(b), "d"(c), "r"(r10)
+                   : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+  return x0;
+#endif
+}
+
+inline long address(const void* pointer) noexcept { return reinterpret_cast<long>(pointer); }
+
 // struct mount_attr of mount_setattr(2).
 struct MountAttributes {
   std::uint64_t set;
