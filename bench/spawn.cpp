@@ -114,7 +114,6 @@ Result<void> one_box(launch::LauncherClient& client, const plan::LaunchPlan& pla
 Result<plan::LaunchPlan> plan_for(const std::vector<std::string>& command) {
   plan::SandboxSpec spec;
   spec.command = command;
-  spec.limits.memory_bytes.reset();
   TRY(const host::HostFacts facts, host::read_facts());
   return plan::make_plan(spec, facts);
 }

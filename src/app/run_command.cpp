@@ -74,7 +74,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   const pid_t parent = ::getppid();
   TRY(plan::SandboxSpec spec, to_spec(options));
   TRY(const host::HostFacts facts, host::read_facts());
-  const bool counting = report_file || spec.limits.output_bytes;
+  const bool counting = report_file || spec.authority.budget(authority::BudgetKind::Output);
   TRY(Connection connection, connect_streams(counting ? Counting::On : Counting::Off));
   spec.terminal = connection.terminal;
 

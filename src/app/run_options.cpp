@@ -1,9 +1,12 @@
 #include "app/run_options.h"
 
+#include "authority/terms.h"
 #include "base/quantity.h"
 #include "host/path_facts.h"
+#include "host/resolve_authority.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace glovebox::app {
 namespace {
@@ -38,48 +41,117 @@ Result<plan::Backend> parse_backend(const std::string& text) {
   return fail(Code::Invalid, "--backend '{}': there are process, cell and microvm", text);
 }
 
-Result<plan::Grant> grant(const std::string& path, plan::Access access, const char* option) {
+using authority::Effect;
+using authority::Rule;
+
+Result<host::PathFacts> look_up_typed(const std::string& path, const char* option) {
   auto facts = host::look_up_from_here(path);
-  if (!facts) {
-    Error error = std::move(facts).error();
-    error.message = fmt::format("{} {}", option, error.message);
-    return tl::unexpected(std::move(error));
-  }
-  return plan::Grant{*std::move(facts), access};
+  if (facts) return facts;
+  Error error = std::move(facts).error();
+  error.message = fmt::format("{} {}", option, error.message);
+  return tl::unexpected(std::move(error));
 }
 
 // DIR, DIR:ro or DIR:rw.
-Result<plan::Grant> workspace(std::string text) {
-  plan::Access access = plan::Access::Write;
-  if (text.ends_with(":ro")) access = plan::Access::Read;
+Result<plan::Workspace> parse_workspace(std::string text) {
+  plan::Workspace workspace;
+  if (text.ends_with(":ro")) workspace.mode = plan::Workspace::Mode::Read;
   if (text.ends_with(":ro") || text.ends_with(":rw")) text.resize(text.size() - 3);
-  return grant(text, access, "--workspace");
+  TRY(workspace.at, look_up_typed(text, "--workspace"));
+  return workspace;
 }
 
-// NAME=VALUE, or NAME for the caller's own value.
-Result<plan::EnvEntry> env_entry(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals != std::string::npos) {
-    return plan::EnvEntry{text.substr(0, equals), text.substr(equals + 1)};
-  }
-  const char* value = std::getenv(text.c_str());
-  if (value == nullptr) {
-    return fail(Code::NotFound, "--env {}: not set here (give it a value: --env {}=VALUE)", text,
-                text);
-  }
-  return plan::EnvEntry{text, value};
-}
+// What the words of a command line hand in, rule by rule.
+class Handed {
+ public:
+  explicit Handed(const RunOptions& options) : options_(options) {}
 
-Result<void> parse_limits(const RunOptions& options, plan::Limits& limits) {
-  TRY_VOID(parse_into(limits.memory_bytes, options.memory, "--memory", parse_bytes));
-  TRY_VOID(parse_into(limits.pids, options.pids, "--pids", parse_count));
-  TRY_VOID(parse_into(limits.cpus_milli, options.cpus, "--cpus", parse_thousandths));
-  TRY_VOID(parse_into(limits.cpu_time, options.cpu_time, "--cpu-time", parse_duration));
-  TRY_VOID(parse_into(limits.wall, options.wall, "--wall", parse_duration));
-  TRY_VOID(parse_into(limits.output_bytes, options.output_limit, "--output-limit", parse_bytes));
-  TRY_VOID(parse_into(limits.open_files, options.open_files, "--open-files", parse_count));
-  TRY_VOID(parse_into(limits.disk_bytes, options.disk, "--disk", parse_bytes));
-  return {};
+  Result<std::vector<Rule>> rules() {
+    for (const std::string& path : options_.read) TRY_VOID(grant("--read", "read", path));
+    for (const std::string& path : options_.write) TRY_VOID(grant("--write", "write", path));
+    for (const std::string& text : options_.env) TRY_VOID(variable(text));
+    for (const std::string& term : options_.allow) TRY_VOID(term_rule("--allow", term));
+    for (const std::string& term : options_.deny) TRY_VOID(term_rule("--deny", term));
+    TRY_VOID(budgets());
+    return std::move(rules_);
+  }
+
+ private:
+  Result<void> add(const char* option, Effect effect, std::string_view word,
+                   std::string_view value) {
+    auto capability = authority::parse_term(word, value);
+    if (!capability) return fail(Code::Invalid, "{} {}", option, capability.error().message);
+    rules_.push_back({effect, *std::move(capability)});
+    return {};
+  }
+
+  // A path that a person typed: relative to here, and it must exist.
+  Result<void> grant(const char* option, std::string_view word, const std::string& path) {
+    TRY(const host::PathFacts facts, look_up_typed(path, option));
+    return add(option, Effect::Allow, word, facts.path);
+  }
+
+  // NAME=VALUE, or NAME for the caller's own value, which must be set.
+  Result<void> variable(const std::string& text) {
+    if (text.find('=') == std::string::npos && std::getenv(text.c_str()) == nullptr) {
+      return fail(Code::NotFound, "--env {}: not set here (give it a value: --env {}=VALUE)", text,
+                  text);
+    }
+    return add("--env", Effect::Allow, "env", text);
+  }
+
+  // KIND=VALUE, or KIND alone for those that take no value. A relative path starts here.
+  Result<void> term_rule(const char* option, const std::string& term) {
+    const std::size_t equals = term.find('=');
+    const std::string word = term.substr(0, equals);
+    std::string value = equals == std::string::npos ? "" : term.substr(equals + 1);
+    const bool path = word == "read" || word == "write" || word == "exec" || word == "unix";
+    if (path && value.starts_with('~')) {
+      return fail(Code::Invalid, "{} {}: '~' is the shell's; write {}=\"$HOME\"... instead", option,
+                  term, word);
+    }
+    if (path && !value.empty() && value.front() != '/') {
+      value = (std::filesystem::current_path() / value).lexically_normal();
+    }
+    const Effect effect = option == std::string_view("--deny") ? Effect::Deny : Effect::Allow;
+    if (equals == std::string::npos && path) {
+      return fail(Code::Invalid, "{} {}: say which, as in {}=/some/path", option, term, word);
+    }
+    return add(option, effect, word, value);
+  }
+
+  Result<void> budgets() {
+    const std::pair<const char*, const std::string&> given[] = {
+        {"--memory", options_.memory},
+        {"--pids", options_.pids},
+        {"--cpu-time", options_.cpu_time},
+        {"--wall", options_.wall},
+        {"--output-limit", options_.output_limit},
+        {"--open-files", options_.open_files},
+        {"--disk", options_.disk}};
+    constexpr const char* kWords[] = {"memory", "pids",       "cpu", "wall",
+                                      "output", "open_files", "disk"};
+    for (std::size_t i = 0; i < std::size(given); ++i) {
+      if (given[i].second.empty()) continue;
+      TRY_VOID(add(given[i].first, Effect::Allow, kWords[i], given[i].second));
+    }
+    return {};
+  }
+
+  const RunOptions& options_;
+  std::vector<Rule> rules_;
+};
+
+// The caller's values of the variables that are passed on.
+std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& set) {
+  std::vector<plan::EnvEntry> entries;
+  for (const Rule& rule : set.rules()) {
+    const auto* env = std::get_if<authority::Env>(&rule.capability);
+    if (env == nullptr || env->value || rule.effect != Effect::Allow) continue;
+    const char* value = std::getenv(env->name.text().c_str());
+    if (value != nullptr) entries.push_back({env->name.text(), value});
+  }
+  return entries;
 }
 
 }  // namespace
@@ -90,6 +162,11 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("--read", options.read, "Let the box read this file or directory (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--write", options.write, "Let the box change it too (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--allow", options.allow,
+                 "Hand in a capability, KIND=VALUE: read=/srv, env=HOME, memory=1GiB (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--deny", options.deny, "Take one out of what is handed in (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--env", options.env, "Pass NAME (the value here) or NAME=VALUE (repeatable)")
       ->allow_extra_args(false);
@@ -116,22 +193,17 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   plan::SandboxSpec spec;
   spec.command = options.command;
   TRY(spec.backend, parse_backend(options.backend));
+  Handed handed(options);
+  TRY(const std::vector<Rule> rules, handed.rules());
+  TRY(const authority::AuthoritySet set, authority::AuthoritySet::from_rules(rules));
+  TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
+  spec.authority = std::move(resolved.set);
+  spec.paths = std::move(resolved.paths);
+  spec.caller_env = caller_environment(spec.authority);
   if (!options.workspace.empty()) {
-    TRY(spec.workspace, workspace(options.workspace));
+    TRY(spec.workspace, parse_workspace(options.workspace));
   }
-  for (const std::string& path : options.read) {
-    TRY(plan::Grant granted, grant(path, plan::Access::Read, "--read"));
-    spec.grants.push_back(std::move(granted));
-  }
-  for (const std::string& path : options.write) {
-    TRY(plan::Grant granted, grant(path, plan::Access::Write, "--write"));
-    spec.grants.push_back(std::move(granted));
-  }
-  for (const std::string& text : options.env) {
-    TRY(plan::EnvEntry entry, env_entry(text));
-    spec.env.push_back(std::move(entry));
-  }
-  TRY_VOID(parse_limits(options, spec.limits));
+  TRY_VOID(parse_into(spec.cpus_milli, options.cpus, "--cpus", parse_thousandths));
   TRY_VOID(parse_into(spec.uid, options.uid, "--uid", parse_id));
   TRY_VOID(parse_into(spec.gid, options.gid, "--gid", parse_id));
   spec.hostname = options.hostname;

@@ -17,6 +17,8 @@ struct RunOptions {
   std::string workspace;
   std::vector<std::string> read;
   std::vector<std::string> write;
+  std::vector<std::string> allow;
+  std::vector<std::string> deny;
   std::vector<std::string> env;
   std::string backend = "process";
   std::string memory;
@@ -42,7 +44,8 @@ struct RunOptions {
 
 void add_run_options(CLI::App& app, RunOptions& options);
 
-// Looks up the paths that were named and parses the amounts.
+// Looks up the paths that were named and parses the amounts. Every word becomes a rule of one
+// authority: "--read DIR" and "--allow read=DIR" are the same.
 Result<plan::SandboxSpec> to_spec(const RunOptions& options);
 
 }  // namespace glovebox::app

@@ -110,6 +110,8 @@ void Box::kill() const {
 Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   Launcher launcher(facts.tier, life);
   TRY_VOID(join_own_keyring());
+  launcher.self_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  if (!launcher.self_) return fail_os(errno, "open the launcher's own pidfd");
   if (facts.tier == host::Tier::Root) {
     UidRange range;
     if (const char* text = ::getenv("GLOVEBOX_UID_RANGE")) {
@@ -185,7 +187,7 @@ Result<std::vector<UniqueFd>> Launcher::open_trees(const plan::PlanView& plan, s
   for (std::size_t i = 0; i < trees.size(); ++i) {
     const plan::FlatTree& tree = plan.trees()[i];
     int userns = -1;
-    if (tier_ == host::Tier::Root) {
+    if (tier_ == host::Tier::Root && tree.kept == 0) {
       TRY(const BorrowedFd map, maps.from(tree.owner, tree.group));
       userns = map.get();
     }
@@ -236,6 +238,7 @@ ChildContext Launcher::context_for(const plan::PlanView& plan, const StartFiles&
   context.outside_uid = root ? box.uid.uid() : own_uid_;
   context.outside_gid = root ? box.uid.uid() : own_gid_;
   context.title = title_;
+  context.launcher_fd = self_.get();
   context.status_fd = files.status;
   context.status_outside = files.status_outside;
   for (std::size_t i = 0; i < 3; ++i) context.stdio[i] = files.stdio.at(i);

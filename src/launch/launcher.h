@@ -106,6 +106,7 @@ class Launcher {
   std::vector<std::byte> base_bytes_;  // the plan that the base view was built for
   std::optional<plan::PlanView> base_plan_;
   std::span<char> title_;
+  UniqueFd self_;       // pidfd of this process
   UniqueFd host_view_;  // mount namespaces, when serving
   UniqueFd base_view_;
   NetworkPool networks_;

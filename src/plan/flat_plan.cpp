@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <linux/mount.h>
-
 namespace glovebox::plan {
 namespace {
 
@@ -62,17 +60,13 @@ FlatSection write_texts(Writer& writer, const std::vector<std::string>& texts) {
   return writer.section(offsets);
 }
 
-std::uint64_t tree_attributes(Access access) {
-  const std::uint64_t both = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-  return access == Access::Write ? both : both | MOUNT_ATTR_RDONLY;
-}
-
 FlatSection write_trees(Writer& writer, const std::vector<Tree>& trees) {
   std::vector<FlatTree> flat;
   flat.reserve(trees.size());
   for (const Tree& tree : trees) {
-    flat.push_back({tree.source.device, tree.source.inode, tree_attributes(tree.access),
-                    writer.text(tree.source.path), tree.source.owner, tree.source.group, 0});
+    flat.push_back({tree.source.device, tree.source.inode, mount_attributes(tree.rights),
+                    writer.text(tree.source.path), tree.source.owner, tree.source.group,
+                    tree.ownership == Ownership::Kept ? 1U : 0U});
   }
   return writer.section(flat);
 }
@@ -173,6 +167,7 @@ Result<void> PlanView::check_texts() const {
   }
   for (const FlatTree& tree : trees()) {
     if (!inside(tree.path) || text(tree.path)[0] != '/') return malformed("tree path");
+    if (tree.kept > 1) return malformed("tree ownership");
   }
   for (const FlatController& controller : controllers()) {
     if (!inside(controller.name) || !inside(controller.parent)) return malformed("controller");

@@ -18,10 +18,10 @@
 namespace glovebox::plan {
 
 inline constexpr std::uint32_t kFlatMagic = 0x58424c47;  // "GLBX"
-inline constexpr std::uint32_t kFlatVersion = 1;
+inline constexpr std::uint32_t kFlatVersion = 2;
 inline constexpr std::size_t kMaxFlatBytes = 64U << 20;
-inline constexpr std::size_t kMaxSteps = 4096;
-inline constexpr std::size_t kMaxTrees = 300;
+inline constexpr std::size_t kMaxSteps = 1U << 16;
+inline constexpr std::size_t kMaxTrees = 2048;
 inline constexpr std::size_t kMaxControllers = 8;
 
 // Offsets of texts count from the start of the string section; every text ends with a NUL.
@@ -41,7 +41,7 @@ struct FlatTree {
   std::uint32_t path;
   std::uint32_t owner;
   std::uint32_t group;
-  std::uint32_t zero;
+  std::uint32_t kept;  // 1: owners are shown as they are
 };
 
 struct FlatController {

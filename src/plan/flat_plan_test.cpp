@@ -1,6 +1,6 @@
 #include "plan/flat_plan.h"
 
-#include "plan/make_plan.h"
+#include "plan/example_spec.h"
 
 #include <gtest/gtest.h>
 
@@ -11,20 +11,10 @@ namespace glovebox::plan {
 namespace {
 
 LaunchPlan example() {
-  host::HostFacts facts;
-  facts.tier = host::Tier::Root;
-  facts.landlock_abi = 7;
-  facts.memory_bytes = 1U << 30;
-  facts.open_files_hard = 4096;
-  facts.stack_hard = 8U << 20;
-  facts.system = {{"usr", ""}};
-  facts.cgroups.version = host::CgroupVersion::V1;
-  facts.cgroups.parents = {{"memory", "/cg"}};
-  SandboxSpec spec;
-  spec.command = {"echo", "", "two words"};
-  spec.workspace = Grant{{.path = "/w", .kind = host::PathKind::Directory, .device = 7, .inode = 8},
-                         Access::Write};
-  return *make_plan(spec, facts);
+  SandboxSpec spec = command({"echo", "", "two words"});
+  allow(spec, {"write=/w", "read=/w/secret/open"});
+  deny(spec, {"read=/w/secret", "exec=/usr/share"});
+  return *make_plan(spec, root_host());
 }
 
 TEST(FlatPlan, RoundTripsEveryStep) {
@@ -38,7 +28,11 @@ TEST(FlatPlan, RoundTripsEveryStep) {
   }
   ASSERT_EQ(view->argv().size(), 3u);
   EXPECT_STREQ(view->text(view->argv()[2]), "two words");
-  EXPECT_EQ(view->trees()[0].inode, 8u);
+  ASSERT_EQ(view->trees().size(), plan.trees.size());
+  for (std::size_t i = 0; i < plan.trees.size(); ++i) {
+    EXPECT_EQ(view->trees()[i].inode, plan.trees[i].source.inode);
+    EXPECT_EQ(view->trees()[i].kept != 0, plan.trees[i].ownership == Ownership::Kept);
+  }
   EXPECT_EQ(view->filter().size(), plan.filter.size());
 }
 

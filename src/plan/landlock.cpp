@@ -12,6 +12,14 @@ void allow(LaunchPlan& plan, int abi, const std::string& path, std::uint64_t rig
   plan.box.push_back({Op::LandlockAllow, rights & landlock::file_rights(abi), 0, path});
 }
 
+std::uint64_t tree_rights(const Rights& rights) {
+  std::uint64_t bits = 0;
+  if (rights.read) bits |= landlock::kReadFile | landlock::kReadDir;
+  if (rights.write) bits |= landlock::kWriteTree & ~landlock::kExecute;
+  if (rights.exec) bits |= landlock::kExecute;
+  return bits;
+}
+
 }  // namespace
 
 Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts, const View& view,
@@ -31,17 +39,21 @@ Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts
   if (abi >= kAbiWithScopes) scopes = landlock::kScopeAbstractSockets | landlock::kScopeSignals;
   plan.box.push_back({Op::LandlockBegin, landlock::file_rights(abi), net_rights | scopes << 32U});
 
-  allow(plan, abi, "/", landlock::kReadTree);
-  for (const std::string& top : view.scratch_tops) {
-    allow(plan, abi, "/" + top, landlock::kWriteTree);
+  // Rules add up from the root downwards, so the root itself gives only what holds everywhere.
+  allow(plan, abi, "/", landlock::kReadDir);
+  for (const host::SystemEntry& entry : facts.system) {
+    if (entry.link_target.empty()) allow(plan, abi, "/" + entry.name, landlock::kReadTree);
+  }
+  for (const std::string_view tree : kPrivateTrees) {
+    allow(plan, abi, std::string(tree), landlock::kWriteTree);
   }
   allow(plan, abi, "/dev", landlock::kWriteDevices);
   allow(plan, abi, "/proc", landlock::kWriteProc);
   for (const Tree& tree : view.trees) {
-    if (tree.access != Access::Write) continue;
-    const bool file = tree.source.kind == host::PathKind::File;
-    allow(plan, abi, tree.source.path,
-          file ? landlock::kWriteTree & landlock::kFileOnly : landlock::kWriteTree);
+    const bool directory = tree.source.kind == host::PathKind::Directory;
+    const std::uint64_t rights = tree_rights(tree.rights);
+    const std::uint64_t fitting = directory ? rights : rights & landlock::kFileOnly;
+    if ((fitting & landlock::file_rights(abi)) != 0) allow(plan, abi, tree.source.path, fitting);
   }
   plan.box.push_back({Op::LandlockEnforce});
   plan.guarantees.push_back(

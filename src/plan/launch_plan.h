@@ -44,6 +44,7 @@ enum class Op : std::uint32_t {
   AttachScratch,     // text: directory of it, other: where
   MountProc,         // a fresh proc for the pid namespace
   MountTerminals,    // a devpts of the box's own
+  AttachCover,       // text, other: as above; a: device, b: inode of what it hides (0: not known)
   AttachTree,        // a: index into trees, b: MOUNT_ATTR_* set recursively, text: where
   SetHostname,       // text
   ChangeDirectory,   // text
@@ -74,11 +75,32 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// A tree that the launcher opens outside, for AttachTree. As root its owner is mapped to the box's
-// user, so that the owner's files are the box's own inside and stay the owner's outside.
+// What may be done with a tree of the host inside the box.
+struct Rights {
+  bool read = false;
+  bool write = false;    // never without `read`
+  bool exec = false;     // never without `read`; execute programs and map libraries
+  bool connect = false;  // to a socket
+
+  bool none() const { return !read && !write && !exec && !connect; }
+  bool within(const Rights& other) const {
+    return (!read || other.read) && (!write || other.write) && (!exec || other.exec) &&
+           (!connect || other.connect);
+  }
+  friend bool operator==(const Rights&, const Rights&) = default;
+};
+// The MOUNT_ATTR_* that a tree with these rights is mounted with.
+std::uint64_t mount_attributes(const Rights& rights);
+
+// As root, whether a tree's owner is shown as the box's user, so that the owner's files are the
+// box's own inside and stay the owner's outside.
+enum class Ownership : std::uint8_t { Mapped, Kept };
+
+// A tree that the launcher opens outside, for AttachTree.
 struct Tree {
   host::PathFacts source;
-  Access access = Access::Read;
+  Rights rights;
+  Ownership ownership = Ownership::Mapped;
   friend bool operator==(const Tree&, const Tree&) = default;
 };
 
@@ -128,6 +150,7 @@ struct LaunchPlan {
   std::vector<std::string> candidates;  // files to try to execute, in order
   bool has_terminal = false;
   std::vector<Guarantee> guarantees;
+  std::vector<Guarantee> terms;  // the rules of the authority, and what enforces each
   std::vector<std::string> waived;
 };
 

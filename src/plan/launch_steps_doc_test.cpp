@@ -1,8 +1,8 @@
 // docs/reference/launch-steps.md says why each step stands where it stands. It can only be right
 // while it names the steps that exist, in the order in which they run.
 #include "base/file.h"
+#include "plan/example_spec.h"
 #include "plan/launch_plan.h"
-#include "plan/make_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,31 +46,13 @@ Names names_in_order(const std::vector<Step>& steps) {
   return names;
 }
 
-host::PathFacts path(const std::string& path, host::PathKind kind) {
-  host::PathFacts facts;
-  facts.path = path;
-  facts.kind = kind;
-  return facts;
-}
-
 // A plan with every kind of step in it.
 LaunchPlan fullest_plan() {
-  host::HostFacts facts;
-  facts.tier = host::Tier::Root;
-  facts.landlock_abi = 7;
-  facts.memory_bytes = 1ULL << 30;
-  facts.open_files_hard = 4096;
-  facts.stack_hard = 1ULL << 30;
-  facts.system = {{"usr", ""}, {"bin", "usr/bin"}};
-  facts.cgroups.version = host::CgroupVersion::V1;
-  facts.cgroups.parents = {{"memory", "/cg/memory"}, {"pids", "/cg/pids"}};
-
-  SandboxSpec spec;
-  spec.command = {"true"};
-  spec.workspace = Grant{path("/srv/work", host::PathKind::Directory), Access::Write};
-  spec.grants = {{path("/var/data/one.txt", host::PathKind::File), Access::Read}};
+  SandboxSpec spec = command();
+  allow(spec, {"write=/srv/work", "read=/var/data/one.txt"});
+  deny(spec, {"read=/srv/work/secret"});
   spec.terminal = TerminalSize{};
-  auto plan = make_plan(spec, facts);
+  auto plan = make_plan(spec, root_host());
   EXPECT_TRUE(plan) << plan.error().message;
   return *std::move(plan);
 }

@@ -45,7 +45,8 @@ std::string details(const Step& step) {
     case Op::BeginNetwork: return step.a != 0 ? "empty, loopback up" : "empty, loopback down";
     case Op::MountScratch:
       return fmt::format("{}, {} inodes, first at /{}", bytes_to_text(step.a), step.b, step.text);
-    case Op::AttachScratch: return fmt::format("private:{} at /{}", step.text, step.other);
+    case Op::AttachScratch:
+    case Op::AttachCover: return fmt::format("private:{} at /{}", step.text, step.other);
     case Op::AttachTree:
       return fmt::format("/{} ({})", step.text, mount_attributes_to_text(step.b));
     case Op::SetHostname:
@@ -59,6 +60,18 @@ std::string details(const Step& step) {
     case Op::LandlockAllow: return fmt::format("{} {:#x}", step.text, step.a);
     default: return "";
   }
+}
+
+std::string rights_to_text(const Rights& rights) {
+  std::vector<std::string_view> words;
+  if (rights.write) {
+    words.emplace_back("write");
+  } else if (rights.read) {
+    words.emplace_back("read");
+  }
+  if (rights.exec) words.emplace_back("exec");
+  if (rights.connect) words.emplace_back("unix");
+  return fmt::format("{}", fmt::join(words, ","));
 }
 
 void append_steps(std::string& text, const std::vector<Step>& steps) {
@@ -86,6 +99,13 @@ std::string cgroup_to_text(const CgroupPlan& cgroup) {
 
 }  // namespace
 
+std::uint64_t mount_attributes(const Rights& rights) {
+  std::uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  if (!rights.write) attributes |= MOUNT_ATTR_RDONLY;
+  if (!rights.exec) attributes |= MOUNT_ATTR_NOEXEC;
+  return attributes;
+}
+
 std::string mount_attributes_to_text(std::uint64_t attributes) {
   std::vector<std::string_view> names;
   for (const Name& known : kAttributes) {
@@ -111,6 +131,7 @@ std::string_view to_text(Op op) {
     case Op::AttachScratch: return "attach-scratch";
     case Op::MountProc: return "mount-proc";
     case Op::MountTerminals: return "mount-terminals";
+    case Op::AttachCover: return "attach-cover";
     case Op::AttachTree: return "attach-tree";
     case Op::SetHostname: return "set-hostname";
     case Op::ChangeDirectory: return "change-directory";
@@ -145,8 +166,7 @@ std::string to_text(const LaunchPlan& plan) {
   append_steps(text, plan.base);
   text += "\nhanded in:\n";
   for (const Tree& tree : plan.trees) {
-    text += fmt::format("  {} {}\n", tree.access == Access::Write ? "write" : "read ",
-                        tree.source.path);
+    text += fmt::format("  {:<10} {}\n", rights_to_text(tree.rights), tree.source.path);
   }
   if (plan.trees.empty()) text += "  nothing\n";
   text += "\ncgroup:\n" + cgroup_to_text(plan.cgroup);
@@ -155,6 +175,11 @@ std::string to_text(const LaunchPlan& plan) {
   text += "\ncommand:\n  " + fmt::format("{}\n", fmt::join(plan.argv, " "));
   text += fmt::format("  tried as: {}\n", fmt::join(plan.candidates, " "));
   text += fmt::format("  environment: {}\n", fmt::join(plan.envp, " "));
+  text += "\nauthority:\n";
+  for (const Guarantee& term : plan.terms) {
+    text += fmt::format("  {:<34} {}\n", term.name, term.by);
+  }
+  if (plan.terms.empty()) text += "  none\n";
   text += "\nenforced:\n";
   for (const Guarantee& guarantee : plan.guarantees) {
     text += fmt::format("  {:<20} {}\n", guarantee.name, guarantee.by);

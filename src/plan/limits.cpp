@@ -63,8 +63,9 @@ std::string by_cgroup(const host::HostFacts& facts, std::string_view what) {
   return fmt::format("cgroup {} {}", host::to_text(facts.cgroups.version), what);
 }
 
-Result<void> plan_memory(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
-  const auto& asked = spec.limits.memory_bytes;
+Result<void> plan_memory(const SandboxSpec& spec, const Limits& limits,
+                         const host::HostFacts& facts, LaunchPlan& plan) {
+  const auto& asked = limits.memory_bytes;
   TRY(const bool enforced,
       use_controller(spec, facts, "memory", asked.has_value(), "limit.memory", plan));
   if (!enforced) return {};
@@ -75,8 +76,9 @@ Result<void> plan_memory(const SandboxSpec& spec, const host::HostFacts& facts, 
   return {};
 }
 
-Result<void> plan_pids(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
-  const std::uint64_t pids = spec.limits.pids.value_or(kDefaultPids);
+Result<void> plan_pids(const SandboxSpec& spec, const Limits& limits, const host::HostFacts& facts,
+                       LaunchPlan& plan) {
+  const std::uint64_t pids = limits.pids.value_or(kDefaultPids);
   TRY(const bool enforced, use_controller(spec, facts, "pids", false, "limit.pids", plan));
   if (enforced) {
     // On version 2 the box's init is in the cgroup too.
@@ -91,28 +93,28 @@ Result<void> plan_pids(const SandboxSpec& spec, const host::HostFacts& facts, La
   return {};
 }
 
-Result<void> plan_cpu(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
-  if (spec.limits.cpus_milli) {
+Result<void> plan_cpu(const SandboxSpec& spec, const Limits& limits, const host::HostFacts& facts,
+                      LaunchPlan& plan) {
+  if (limits.cpus_milli) {
     TRY(const bool enforced, use_controller(spec, facts, "cpu", true, "limit.cpus", plan));
     if (enforced) {
-      plan.cgroup.cpus_milli = spec.limits.cpus_milli;
+      plan.cgroup.cpus_milli = limits.cpus_milli;
       plan.guarantees.push_back(
           {"limit.cpus",
            by_cgroup(facts, fmt::format("cpu, {:.3g} cores",
-                                        static_cast<double>(*spec.limits.cpus_milli) / 1000))});
+                                        static_cast<double>(*limits.cpus_milli) / 1000))});
     }
   }
-  if (!spec.limits.cpu_time) return {};
+  if (!limits.cpu_time) return {};
   TRY(const bool enforced, use_controller(spec, facts, "cpuacct", true, "limit.cpu-time", plan));
   // RLIMIT_CPU counts each process alone: the backstop here, and all there is when waived.
-  const auto seconds =
-      static_cast<std::uint64_t>(spec.limits.cpu_time->count() / 1'000'000'000) + 1;
+  const auto seconds = static_cast<std::uint64_t>(limits.cpu_time->count() / 1'000'000'000) + 1;
   plan.box.push_back({Op::SetLimit, RLIMIT_CPU, seconds});
   if (enforced) {
-    plan.watch.cpu_time = spec.limits.cpu_time;
+    plan.watch.cpu_time = limits.cpu_time;
     plan.guarantees.push_back(
         {"limit.cpu-time", by_cgroup(facts, fmt::format("accounting, {}, all processes together",
-                                                        duration_to_text(*spec.limits.cpu_time)))});
+                                                        duration_to_text(*limits.cpu_time)))});
   } else {
     plan.guarantees.push_back(
         {"limit.cpu-time", fmt::format("RLIMIT_CPU, {} s for each process alone", seconds)});
@@ -120,41 +122,41 @@ Result<void> plan_cpu(const SandboxSpec& spec, const host::HostFacts& facts, Lau
   return {};
 }
 
-void plan_rlimits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
+void plan_rlimits(const Limits& limits, const host::HostFacts& facts, LaunchPlan& plan) {
   const std::uint64_t files =
-      std::min(spec.limits.open_files.value_or(kDefaultOpenFiles), facts.open_files_hard);
+      std::min(limits.open_files.value_or(kDefaultOpenFiles), facts.open_files_hard);
   plan.box.push_back({Op::SetLimit, RLIMIT_CORE, kNoCore});
   plan.box.push_back({Op::SetLimit, RLIMIT_NOFILE, files});
   plan.box.push_back({Op::CapLimit, RLIMIT_STACK, std::min(kDefaultStackBytes, facts.stack_hard)});
   plan.guarantees.push_back({"limit.core", "RLIMIT_CORE, no dump and no helper"});
   plan.guarantees.push_back({"limit.open-files", fmt::format("RLIMIT_NOFILE, {}", files)});
   plan.guarantees.push_back(
-      {"limit.disk", fmt::format("tmpfs size, {}", bytes_to_text(spec.limits.disk_bytes.value_or(
-                                                       kDefaultDiskBytes)))});
+      {"limit.disk", fmt::format("tmpfs size, {}",
+                                 bytes_to_text(limits.disk_bytes.value_or(kDefaultDiskBytes)))});
 }
 
 }  // namespace
 
-Result<void> plan_limits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan) {
-  TRY_VOID(check_ranges(spec.limits));
-  if (spec.limits.open_files && *spec.limits.open_files > facts.open_files_hard) {
+Result<void> plan_limits(const SandboxSpec& spec, const Limits& limits,
+                         const host::HostFacts& facts, LaunchPlan& plan) {
+  TRY_VOID(check_ranges(limits));
+  if (limits.open_files && *limits.open_files > facts.open_files_hard) {
     return fail(Code::Unsupported, "{} open files are more than the caller's own hard limit of {}",
-                *spec.limits.open_files, facts.open_files_hard);
+                *limits.open_files, facts.open_files_hard);
   }
-  plan_rlimits(spec, facts, plan);
-  TRY_VOID(plan_memory(spec, facts, plan));
-  TRY_VOID(plan_pids(spec, facts, plan));
-  TRY_VOID(plan_cpu(spec, facts, plan));
-  plan.watch.wall = spec.limits.wall;
-  plan.watch.output_bytes = spec.limits.output_bytes;
-  if (spec.limits.wall) {
+  plan_rlimits(limits, facts, plan);
+  TRY_VOID(plan_memory(spec, limits, facts, plan));
+  TRY_VOID(plan_pids(spec, limits, facts, plan));
+  TRY_VOID(plan_cpu(spec, limits, facts, plan));
+  plan.watch.wall = limits.wall;
+  plan.watch.output_bytes = limits.output_bytes;
+  if (limits.wall) {
     plan.guarantees.push_back(
-        {"limit.wall", fmt::format("supervisor's clock, {}", duration_to_text(*spec.limits.wall))});
+        {"limit.wall", fmt::format("supervisor's clock, {}", duration_to_text(*limits.wall))});
   }
-  if (spec.limits.output_bytes) {
-    plan.guarantees.push_back(
-        {"limit.output",
-         fmt::format("supervisor's relay, {}", bytes_to_text(*spec.limits.output_bytes))});
+  if (limits.output_bytes) {
+    plan.guarantees.push_back({"limit.output", fmt::format("supervisor's relay, {}",
+                                                           bytes_to_text(*limits.output_bytes))});
   }
   return {};
 }

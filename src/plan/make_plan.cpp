@@ -65,11 +65,7 @@ Result<void> check_words(const SandboxSpec& spec) {
     return fail(Code::Invalid, "'{}' is not a host name (letters, digits, '-', '.'; at most {})",
                 host, kMaxHostname);
   }
-  for (const EnvEntry& entry : spec.env) {
-    if (entry.name.empty() ||
-        entry.name.find_first_of(std::string_view("=\0", 2)) != std::string::npos) {
-      return fail(Code::Invalid, "'{}' is not the name of an environment variable", entry.name);
-    }
+  for (const EnvEntry& entry : spec.caller_env) {
     if (entry.value.find('\0') != std::string::npos) {
       return fail(Code::Invalid, "the value of {} holds a NUL byte", entry.name);
     }
@@ -77,14 +73,25 @@ Result<void> check_words(const SandboxSpec& spec) {
   return {};
 }
 
+// Whether a rule denies the variable, or just this value of it.
+bool is_denied(const authority::AuthoritySet& set, const EnvEntry& entry) {
+  const auto name = authority::EnvName::parse(entry.name);
+  const auto value = authority::EnvValue::parse(entry.value);
+  if (!name) return false;  // no rule can be about it
+  const auto denies = [&](std::optional<authority::EnvValue> form) {
+    return set.decide(authority::Env{*name, std::move(form)}).effect == authority::Effect::Deny;
+  };
+  return denies(std::nullopt) || (value && denies(*value));
+}
+
 // The environment is built from nothing: five names with known values, then what was granted.
-std::vector<EnvEntry> environment(const SandboxSpec& spec) {
+std::vector<EnvEntry> environment(const SandboxSpec& spec, const Lowered& lowered) {
   std::vector<EnvEntry> env{{"PATH", std::string(kPathInside)},
                             {"HOME", std::string(kHomeInside)},
                             {"LANG", spec.lang},
                             {"TERM", spec.term},
                             {"TMPDIR", "/tmp"}};
-  for (const EnvEntry& granted : spec.env) {
+  for (const EnvEntry& granted : lowered.env) {
     const auto same = std::find_if(
         env.begin(), env.end(), [&](const EnvEntry& entry) { return entry.name == granted.name; });
     if (same == env.end()) {
@@ -93,6 +100,7 @@ std::vector<EnvEntry> environment(const SandboxSpec& spec) {
       same->value = granted.value;
     }
   }
+  std::erase_if(env, [&](const EnvEntry& entry) { return is_denied(spec.authority, entry); });
   return env;
 }
 
@@ -121,10 +129,10 @@ void plan_identity(const SandboxSpec& spec, const host::HostFacts& facts, Launch
   plan.guarantees.push_back({"no-new-privileges", "prctl, nosuid mounts"});
 }
 
-void plan_process(const SandboxSpec& spec, LaunchPlan& plan) {
+void plan_process(const SandboxSpec& spec, const Lowered& lowered, LaunchPlan& plan) {
   plan.argv = spec.command;
   std::string_view path;
-  const std::vector<EnvEntry> env = environment(spec);
+  const std::vector<EnvEntry> env = environment(spec, lowered);
   for (const EnvEntry& entry : env) {
     if (entry.name == "PATH") path = entry.value;
     plan.envp.push_back(fmt::format("{}={}", entry.name, entry.value));
@@ -144,8 +152,10 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
 
   LaunchPlan plan;
   plan_identity(spec, facts, plan);
-  plan_process(spec, plan);
-  TRY(const View view, plan_view(spec, facts));
+  TRY(const Lowered lowered, lower(spec, facts));
+  plan.terms = lowered.terms;
+  plan_process(spec, lowered, plan);
+  TRY(const View view, plan_view(spec, lowered, facts));
   plan.base = view.base;
   plan.trees = view.trees;
 
@@ -170,7 +180,7 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.box.push_back({Op::NoNewPrivileges});
   TRY_VOID(plan_landlock(spec, facts, view, plan));
   plan.box.push_back({Op::CloseFiles});
-  TRY_VOID(plan_limits(spec, facts, plan));
+  TRY_VOID(plan_limits(spec, lowered.limits, facts, plan));
   plan.filter = compile_filter(default_filter_rules());
   plan.box.push_back({Op::InstallFilter});
   plan.guarantees.push_back(

@@ -17,7 +17,6 @@ inline constexpr std::uint64_t kDefaultOpenFiles = 4096;
 inline constexpr std::uint64_t kDefaultDiskBytes = 1ULL << 30;
 inline constexpr std::uint64_t kDefaultStackBytes = 64ULL << 20;
 // Bounds on what one request may ask for.
-inline constexpr std::size_t kMaxGrants = 256;
 inline constexpr std::size_t kMaxArguments = 1U << 20;
 inline constexpr std::size_t kMaxArgumentBytes = 32U << 20;
 

@@ -1,5 +1,7 @@
 #include "plan/make_plan.h"
 
+#include "plan/example_spec.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,42 +13,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// A host like most: merged /usr, cgroup v1 for root, none for a user.
-host::HostFacts root_host() {
-  host::HostFacts facts;
-  facts.tier = host::Tier::Root;
-  facts.uid = 0;
-  facts.gid = 0;
-  facts.landlock_abi = 7;
-  facts.memory_bytes = 8ULL << 30;
-  facts.open_files_hard = 1U << 20;
-  facts.stack_hard = 1ULL << 40;
-  facts.system = {{"usr", ""}, {"etc", ""}, {"bin", "usr/bin"}};
-  facts.cgroups.version = host::CgroupVersion::V1;
-  facts.cgroups.parents = {{"memory", "/cg/memory"}, {"pids", "/cg/pids"}};
-  return facts;
-}
-
-host::HostFacts user_host() {
-  host::HostFacts facts = root_host();
-  facts.tier = host::Tier::User;
-  facts.uid = 1234;
-  facts.gid = 1235;
-  facts.cgroups = {};
-  facts.cgroups.why_not = "nothing is delegated";
-  return facts;
-}
-
-host::PathFacts directory(const std::string& path) {
-  return {.path = path, .kind = host::PathKind::Directory, .device = 1, .inode = 2};
-}
-
-SandboxSpec command(std::vector<std::string> words = {"true"}) {
-  SandboxSpec spec;
-  spec.command = std::move(words);
-  return spec;
-}
 
 std::vector<std::string> texts(const std::vector<Step>& steps) {
   std::vector<std::string> lines;
@@ -91,7 +57,9 @@ TEST(MakePlan, WallsComeAfterMountsAndFilterIsLast) {
 
 TEST(MakePlan, WorkspaceIsAttachedAtItsOwnPath) {
   SandboxSpec spec = command();
-  spec.workspace = Grant{directory("/home/alice/project"), Access::Write};
+  spec.workspace = Workspace{
+      {.path = "/home/alice/project", .kind = host::PathKind::Directory, .device = 1, .inode = 2},
+      Workspace::Mode::Write};
   const auto plan = make_plan(spec, root_host());
   ASSERT_TRUE(plan);
   const auto lines = texts(plan->box);
@@ -101,37 +69,45 @@ TEST(MakePlan, WorkspaceIsAttachedAtItsOwnPath) {
   EXPECT_THAT(lines, Contains("change-directory   /home/alice/project"));
 }
 
-TEST(MakePlan, ReadOnlyGrantsAreSealedAndGetNoWriteRule) {
+TEST(MakePlan, ReadGrantsAreSealedAndGetNoWriteRule) {
   SandboxSpec spec = command();
-  spec.grants = {{directory("/data/in"), Access::Read}};
+  allow(spec, {"read=/data/in"});
   const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan);
   const auto lines = texts(plan->box);
   EXPECT_THAT(lines, Contains("attach-tree        /data/in (ro,nosuid,nodev)"));
-  EXPECT_THAT(lines, Not(Contains(HasSubstr("landlock-allow     /data/in"))));
+  EXPECT_THAT(lines, Contains("landlock-allow     /data/in 0xd"));
   EXPECT_THAT(texts(plan->base), Contains("make-directory     /data (0755)"));
 }
 
 TEST(MakePlan, NestedGrantsNeedNoMountPointAndComeAfterTheirParent) {
   SandboxSpec spec = command();
-  spec.grants = {{directory("/a/b/c"), Access::Read}, {directory("/a/b"), Access::Write}};
+  allow(spec, {"read=/a/b", "write=/a/b/c"});
   const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan);
   ASSERT_EQ(plan->trees.size(), 2u);
   EXPECT_EQ(plan->trees[0].source.path, "/a/b");
   EXPECT_EQ(plan->trees[1].source.path, "/a/b/c");
   EXPECT_THAT(texts(plan->box), Not(Contains("make-directory     private:a/b/c (0755)")));
 }
 
+TEST(MakePlan, GrantsInsideAGrantThatAddNothingAreNotMountedTwice) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/a/b", "read=/a/b/c"});
+  EXPECT_EQ(make_plan(spec, root_host())->trees.size(), 1u);
+}
+
 TEST(MakePlan, RefusesTreesThatAreTheBoxsOwn) {
   for (const char* path : {"/", "/proc", "/proc/sys", "/dev", "/sys/fs"}) {
     SandboxSpec spec = command();
-    spec.grants = {{directory(path), Access::Read}};
+    allow(spec, {fmt::format("read={}", path)});
     EXPECT_EQ(make_plan(spec, root_host()).error().code, Code::Denied) << path;
   }
 }
 
 TEST(MakePlan, AskedLimitsThatCannotBeEnforcedAreRefusedByName) {
   SandboxSpec spec = command();
-  spec.limits.memory_bytes = 64U << 20;
+  allow(spec, {"memory=64MiB"});
   EXPECT_TRUE(make_plan(spec, root_host()));
   const auto refused = make_plan(spec, user_host());
   ASSERT_FALSE(refused);
@@ -143,7 +119,7 @@ TEST(MakePlan, AskedLimitsThatCannotBeEnforcedAreRefusedByName) {
 
 TEST(MakePlan, WithoutCgroupsProcessesAreCountedByTheUserNamespace) {
   SandboxSpec spec = command();
-  spec.limits.pids = 10;
+  allow(spec, {"pids=10"});
   const auto plan = make_plan(spec, user_host());
   ASSERT_TRUE(plan);
   EXPECT_THAT(texts(plan->box), Contains("set-limit          processes 11"));
@@ -178,7 +154,8 @@ TEST(MakePlan, RefusesWordsItDoesNotKnow) {
 
 TEST(MakePlan, EnvironmentIsFiveNamesAndWhatWasGranted) {
   SandboxSpec spec = command({"tool"});
-  spec.env = {{"TOKEN", "x"}, {"PATH", "/opt/bin:/usr/bin"}};
+  allow(spec, {"env=TOKEN", "env=UNSET", "env=PATH=/opt/bin:/usr/bin"});
+  spec.caller_env = {{"TOKEN", "x"}};
   const auto plan = make_plan(spec, user_host());
   EXPECT_EQ(plan->envp,
             (std::vector<std::string>{"PATH=/opt/bin:/usr/bin", "HOME=/home/box", "LANG=C.UTF-8",

@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include "host/facts.h"
 #include "plan/launch_plan.h"
+#include "plan/lower.h"
 #include "plan/spec.h"
 
 #include <string>
@@ -16,18 +17,19 @@ struct View {
   std::vector<Step> base;
   std::vector<Step> box;
   std::vector<Tree> trees;
-  std::vector<std::string> scratch_tops;  // "tmp": top-level directories that are private
   std::string cwd;
 };
 
-Result<View> plan_view(const SandboxSpec& spec, const host::HostFacts& facts);
+Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
+                       const host::HostFacts& facts);
 
 // Adds the cgroup, the rlimits and what the supervisor watches. A limit that was asked for and
 // cannot be enforced here is a refusal, unless waived by name.
-Result<void> plan_limits(const SandboxSpec& spec, const host::HostFacts& facts, LaunchPlan& plan);
+Result<void> plan_limits(const SandboxSpec& spec, const Limits& limits,
+                         const host::HostFacts& facts, LaunchPlan& plan);
 
-// Adds Landlock, a second wall behind the mounts: what the mounts show may be read, only private
-// directories and write grants may be written.
+// Adds Landlock, a second wall behind the mounts: the system may be read and executed, private
+// directories written, and each tree that was handed in used as its rights say.
 Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts, const View& view,
                            LaunchPlan& plan);
 

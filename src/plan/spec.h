@@ -2,10 +2,12 @@
 // so they cannot differ. Nothing here has been checked against a host: make_plan does that.
 #pragma once
 
+#include "authority/authority_set.h"
 #include "host/path_facts.h"
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,29 +17,8 @@
 
 namespace glovebox::plan {
 
-enum class Access : std::uint8_t { Read, Write };  // ordered: Write includes Read
 enum class Backend : std::uint8_t { Process, Cell, Microvm };
 enum class Loopback : std::uint8_t { Up, Down };
-
-// A tree or a single file of the host, handed into the box at its own path.
-struct Grant {
-  host::PathFacts path;
-  Access access = Access::Read;
-  friend bool operator==(const Grant&, const Grant&) = default;
-};
-
-// Limits that were asked for by name. What is not set gets the default that the host can enforce.
-struct Limits {
-  std::optional<std::uint64_t> memory_bytes;
-  std::optional<std::uint64_t> pids;
-  std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half cores
-  std::optional<std::chrono::nanoseconds> cpu_time;
-  std::optional<std::chrono::nanoseconds> wall;
-  std::optional<std::uint64_t> output_bytes;
-  std::optional<std::uint64_t> open_files;
-  std::optional<std::uint64_t> disk_bytes;  // the private /tmp, /run and /home together
-  friend bool operator==(const Limits&, const Limits&) = default;
-};
 
 struct EnvEntry {
   std::string name;
@@ -52,15 +33,29 @@ struct TerminalSize {
   friend bool operator==(const TerminalSize&, const TerminalSize&) = default;
 };
 
+// The directory that a box works in, at its own path. Handing it in grants what its mode says,
+// below every denial of the authority.
+struct Workspace {
+  enum class Mode : std::uint8_t { Read, Write };
+
+  host::PathFacts at;
+  Mode mode = Mode::Write;
+  friend bool operator==(const Workspace&, const Workspace&) = default;
+};
+
 struct SandboxSpec {
   std::vector<std::string> command;
   Backend backend = Backend::Process;
-  std::optional<Grant> workspace;
-  std::vector<Grant> grants;
-  std::vector<EnvEntry> env;
+  // Everything the box may do: what a policy grants and what was handed in, united, with its paths
+  // resolved (host/resolve_authority.h); and what is known of those that exist.
+  authority::AuthoritySet authority;
+  std::map<std::string, host::PathFacts> paths;
+  // The caller's values of variables that the authority names without one.
+  std::vector<EnvEntry> caller_env;
+  std::optional<Workspace> workspace;
+  std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half cores
   std::string lang = "C.UTF-8";
   std::string term = "dumb";
-  Limits limits;
   std::string hostname = "box";
   std::optional<std::string> cwd;
   std::optional<uid_t> uid;  // ids as the box sees them

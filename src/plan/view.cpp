@@ -13,10 +13,7 @@ namespace {
 
 constexpr std::uint64_t kSealed = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 constexpr std::uint64_t kDeviceNode = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
-constexpr std::uint64_t kWritable = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 constexpr std::array<const char*, 6> kDevices{"null", "zero", "full", "random", "urandom", "tty"};
-// These are made fresh for each box; nothing of the host may be put there.
-constexpr std::array<std::string_view, 3> kOwnTrees{"proc", "dev", "sys"};
 
 constexpr std::uint64_t place(Place where) { return static_cast<std::uint64_t>(where); }
 
@@ -33,9 +30,9 @@ class Scratch {
       steps_.push_back({Op::MakeDirectory, place(Place::Scratch), mode, path});
     }
   }
-  void file(const std::string& path) {
+  void file(const std::string& path, std::uint64_t mode) {
     if (made_.insert(path).second) {
-      steps_.push_back({Op::MakeFile, place(Place::Scratch), 0600, path});
+      steps_.push_back({Op::MakeFile, place(Place::Scratch), mode, path});
     }
   }
   void link(const std::string& path, const std::string& target) {
@@ -56,64 +53,56 @@ class Scratch {
   std::vector<std::string> tops_;
 };
 
-Result<void> check_grant(const Grant& grant) {
-  const std::vector<std::string> parts = host::components(grant.path.path);
-  if (parts.empty()) {
-    return fail(Code::Denied,
-                "the root directory cannot be handed into a box; name the directories it needs");
+using RegionMap = std::map<std::string, const Region*>;
+
+// The region that a place lies in, above its own.
+const Region* find_outer(const RegionMap& regions, const std::string& path) {
+  for (std::size_t slash = path.rfind('/'); slash != 0 && slash != std::string::npos;
+       slash = path.rfind('/', slash - 1)) {
+    const auto found = regions.find(path.substr(0, slash));
+    if (found != regions.end()) return found->second;
   }
-  if (std::find(kOwnTrees.begin(), kOwnTrees.end(), parts.front()) != kOwnTrees.end()) {
-    return fail(Code::Denied, "{}: /{} is made fresh for every box and cannot be handed in",
-                grant.path.path, parts.front());
-  }
-  if (grant.path.kind != host::PathKind::Directory && grant.path.kind != host::PathKind::File) {
-    return fail(Code::Denied, "{}: only directories and regular files can be handed in",
-                grant.path.path);
-  }
-  return {};
+  return nullptr;
 }
 
-// Workspace and grants by path, a path named twice with the greater access. std::map orders a tree
-// before what is below it, which is the order in which they must be attached.
-Result<std::map<std::string, Tree>> collect_trees(const SandboxSpec& spec) {
-  if (spec.grants.size() > kMaxGrants) {
-    return fail(Code::Invalid, "{} grants are more than {}", spec.grants.size(), kMaxGrants);
-  }
-  std::map<std::string, Tree> trees;
-  std::vector<Grant> all = spec.grants;
-  if (spec.workspace) {
-    if (spec.workspace->path.kind != host::PathKind::Directory) {
-      return fail(Code::Invalid, "{}: a workspace is a directory", spec.workspace->path.path);
-    }
-    all.push_back(*spec.workspace);
-  }
-  for (const Grant& grant : all) {
-    TRY_VOID(check_grant(grant));
-    const auto [known, fresh] = trees.try_emplace(grant.path.path, Tree{grant.path, grant.access});
-    if (!fresh) known->second.access = std::max(known->second.access, grant.access);
-  }
-  return trees;
-}
-
-// Makes sure that there is something to attach the tree on: it is there already in the read-only
-// system or in a tree attached before, or it is made in the private tmpfs.
-void plan_mount_point(const Tree& tree, const std::map<std::string, Tree>& trees,
-                      const host::HostFacts& facts, Scratch& scratch) {
-  const std::vector<std::string> parts = host::components(tree.source.path);
-  if (is_system(facts, parts.front())) return;
-  std::string path;
+// Makes a chain of directories below `from`, and at its end a place to attach the region on.
+void make_place(const Region& region, const std::string& from, const std::string& below,
+                std::uint64_t mode, Scratch& scratch) {
+  const std::vector<std::string> parts = host::components(below);
+  std::string path = from;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (trees.contains("/" + path)) return;
     path += path.empty() ? parts[i] : "/" + parts[i];
     const bool last = i + 1 == parts.size();
-    if (last && tree.source.kind == host::PathKind::File) {
-      scratch.file(path);
-    } else if (i == 0) {
+    if (last && region.at.kind != host::PathKind::Directory) {
+      scratch.file(path, 0600);
+    } else if (i == 0 && from.empty()) {
       scratch.top(path, 0755);
     } else {
-      scratch.directory(path, 0755);
+      scratch.directory(path, last ? 0755 : mode);
     }
   }
+}
+
+std::string cover_name(std::size_t index) { return fmt::format("covers/{}", index); }
+
+// Makes sure that there is something to attach the region on: it is there already in the read-only
+// system or in a tree attached before, or it is made in the private tmpfs, inside the cover that it
+// shows through or at the top.
+void plan_mount_point(const Region& region, const RegionMap& regions,
+                      const std::map<const Region*, std::size_t>& covers,
+                      const host::HostFacts& facts, Scratch& scratch) {
+  const std::string& path = region.at.path;
+  const Region* outer = find_outer(regions, path);
+  if (outer != nullptr) {
+    const auto cover = covers.find(outer);
+    if (cover == covers.end()) return;
+    make_place(region, cover_name(cover->second), path.substr(outer->at.path.size()), 0111,
+               scratch);
+    return;
+  }
+  const std::vector<std::string> parts = host::components(path);
+  if (region.at.inode == 0 || is_system(facts, parts.front())) return;
+  make_place(region, "", path, 0755, scratch);
 }
 
 void plan_base(const host::HostFacts& facts, const Scratch& scratch, std::vector<Step>& base) {
@@ -156,9 +145,10 @@ void plan_base(const host::HostFacts& facts, const Scratch& scratch, std::vector
   base.push_back({Op::PivotRoot});
 }
 
-void plan_box(const SandboxSpec& spec, const Scratch& scratch, View& view) {
-  const std::uint64_t bytes = spec.limits.disk_bytes.value_or(kDefaultDiskBytes);
-  const std::uint64_t inodes = std::clamp<std::uint64_t>(bytes / 4096, 1024, 1U << 20);
+void plan_box(const Limits& limits, const Scratch& scratch, View& view) {
+  const std::uint64_t bytes = limits.disk_bytes.value_or(kDefaultDiskBytes);
+  const std::uint64_t usual = std::clamp<std::uint64_t>(bytes / 4096, 1024, 1U << 20);
+  const std::uint64_t inodes = limits.inodes.value_or(usual) + scratch.steps().size() + 1;
   // Its root is attached where the first of its directories then covers it.
   view.box.push_back({Op::MountScratch, bytes, inodes, scratch.tops().front()});
   view.box.insert(view.box.end(), scratch.steps().begin(), scratch.steps().end());
@@ -167,15 +157,45 @@ void plan_box(const SandboxSpec& spec, const Scratch& scratch, View& view) {
   }
   view.box.push_back({Op::MountProc});
   view.box.push_back({Op::MountTerminals});
-  for (std::size_t i = 0; i < view.trees.size(); ++i) {
-    const Tree& tree = view.trees[i];
-    view.box.push_back({Op::AttachTree, i, tree.access == Access::Write ? kWritable : kSealed,
-                        tree.source.path.substr(1)});
+}
+
+// A cover's number is its name in the private tmpfs.
+std::map<const Region*, std::size_t> number_covers(const std::vector<Region>& regions) {
+  std::map<const Region*, std::size_t> covers;
+  for (const Region& region : regions) {
+    if (region.rights.none()) covers.emplace(&region, covers.size());
+  }
+  return covers;
+}
+
+// An empty place that cannot be read; one that something shows through can be passed.
+void make_cover(const Region& region, std::size_t index, const std::set<const Region*>& passable,
+                Scratch& scratch) {
+  scratch.directory("covers", 0700);
+  if (region.at.kind == host::PathKind::Directory) {
+    scratch.directory(cover_name(index), passable.contains(&region) ? 0111 : 0);
+  } else {
+    scratch.file(cover_name(index), 0);
+  }
+}
+
+void plan_regions(const std::vector<Region>& regions,
+                  const std::map<const Region*, std::size_t>& covers, View& view) {
+  for (const Region& region : regions) {
+    const std::string target = region.at.path.substr(1);
+    if (const auto cover = covers.find(&region); cover != covers.end()) {
+      view.box.push_back(
+          {Op::AttachCover, region.at.device, region.at.inode, cover_name(cover->second), target});
+    } else {
+      view.box.push_back(
+          {Op::AttachTree, view.trees.size(), mount_attributes(region.rights), target});
+      view.trees.push_back({region.at, region.rights, region.ownership});
+    }
   }
 }
 
 Result<std::string> working_directory(const SandboxSpec& spec) {
-  if (!spec.cwd) return spec.workspace ? spec.workspace->path.path : std::string(kHomeInside);
+  if (!spec.cwd) return spec.workspace ? spec.workspace->at.path : std::string(kHomeInside);
   if (spec.cwd->empty() || spec.cwd->front() != '/' || spec.cwd->find('\0') != std::string::npos) {
     return fail(Code::Invalid, "--cwd '{}' is not an absolute path inside the box", *spec.cwd);
   }
@@ -184,9 +204,17 @@ Result<std::string> working_directory(const SandboxSpec& spec) {
 
 }  // namespace
 
-Result<View> plan_view(const SandboxSpec& spec, const host::HostFacts& facts) {
+Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
+                       const host::HostFacts& facts) {
   if (!is_system(facts, "usr")) return fail(Code::Unsupported, "this host has no /usr directory");
-  TRY(const auto trees, collect_trees(spec));
+  const std::vector<Region>& regions = lowered.regions;
+  const auto covers = number_covers(regions);
+  RegionMap by_path;
+  std::set<const Region*> passable;
+  for (const Region& region : regions) {
+    if (const Region* outer = find_outer(by_path, region.at.path)) passable.insert(outer);
+    by_path.emplace(region.at.path, &region);
+  }
 
   Scratch scratch;
   scratch.top("tmp", 01777);
@@ -194,17 +222,19 @@ Result<View> plan_view(const SandboxSpec& spec, const host::HostFacts& facts) {
   scratch.directory("run/shm", 01777);
   scratch.top("home", 0755);
   scratch.directory("home/box", 0700);
-  for (const auto& [path, tree] : trees) plan_mount_point(tree, trees, facts, scratch);
+  for (const auto& [region, index] : covers) make_cover(*region, index, passable, scratch);
+  for (const Region& region : regions) {
+    plan_mount_point(region, by_path, covers, facts, scratch);
+  }
   if (std::find(scratch.tops().begin(), scratch.tops().end(), "var") != scratch.tops().end()) {
     scratch.link("var/tmp", "/tmp");
     scratch.link("var/run", "/run");
   }
 
   View view;
-  for (const auto& [path, tree] : trees) view.trees.push_back(tree);
-  view.scratch_tops = scratch.tops();
   plan_base(facts, scratch, view.base);
-  plan_box(spec, scratch, view);
+  plan_box(lowered.limits, scratch, view);
+  plan_regions(regions, covers, view);
   TRY(view.cwd, working_directory(spec));
   return view;
 }

@@ -5,42 +5,15 @@
 // Canary: the listener sees nobody. What is not promised: a socket inside a tree that was handed in
 // is part of what was handed in.
 #include "support/box_test.h"
+#include "support/host_socket.h"
 
 #include <filesystem>
 
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace glovebox::test {
 namespace {
-
-// A unix socket of the host that counts who comes.
-class HostSocket {
- public:
-  HostSocket(const std::string& name, int type) : fd_(socket(AF_UNIX, type | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    name.copy(address.sun_path, sizeof address.sun_path - 1);
-    const bool abstract = name.front() == '\0';
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() +
-                                               (abstract ? 0U : 1U));
-    if (bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-      throw std::runtime_error("cannot bind a unix socket");
-    }
-    if (type == SOCK_STREAM && listen(fd_.get(), 8) != 0) throw std::runtime_error("listen");
-    if (!abstract && chmod(name.c_str(), 0777) != 0) throw std::runtime_error("chmod");
-  }
-  bool was_reached() const {
-    pollfd waiting{fd_.get(), POLLIN, 0};
-    return poll(&waiting, 1, 0) > 0;
-  }
-
- private:
-  UniqueFd fd_;
-};
 
 class PathSockets : public BoxTest {};
 

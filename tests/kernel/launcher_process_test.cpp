@@ -1,8 +1,10 @@
 // Boxes started by a launcher process: each is as sealed as one started by the command, none sees
 // anything of another, and none outlives the launcher or leaves anything.
 
+#include "authority/terms.h"
 #include "base/file.h"
 #include "host/facts.h"
+#include "host/resolve_authority.h"
 #include "launch/child/message.h"
 #include "launch/client.h"
 #include "plan/make_plan.h"
@@ -92,6 +94,14 @@ std::size_t box_cgroups(const plan::LaunchPlan& plan) {
   return count;
 }
 
+void hand_in(plan::SandboxSpec& spec, const std::string& term) {
+  const authority::Capability capability = *authority::parse_term(term);
+  auto resolved =
+      host::resolve_paths(*authority::AuthoritySet::granting(std::span(&capability, 1)));
+  spec.authority = spec.authority.unite(resolved->set);
+  spec.paths.merge(resolved->paths);
+}
+
 class LauncherProcess : public testing::Test {
  protected:
   void SetUp() override {
@@ -163,9 +173,7 @@ TEST_F(LauncherProcess, ABoxSeesNothingOfTheOneBefore) {
 TEST_F(LauncherProcess, GrantsOfOneBoxAreNotTheNexts) {
   std::string tree = std::filesystem::temp_directory_path() / "glovebox-grant-XXXXXX";
   ASSERT_NE(::mkdtemp(tree.data()), nullptr);
-  const auto facts = host::look_up(tree);
-  ASSERT_TRUE(facts);
-  const auto with = [&](plan::SandboxSpec& spec) { spec.grants = {{*facts, plan::Access::Write}}; };
+  const auto with = [&](plan::SandboxSpec& spec) { hand_in(spec, "write=" + tree); };
   EXPECT_EQ(run(plan_for({"sh", "-c", "echo kept > " + tree + "/file"}, with)).code, 0);
   EXPECT_EQ(*read_file(tree + "/file"), "kept\n");
   EXPECT_NE(run(plan_for({"cat", tree + "/file"})).code, 0);
@@ -175,9 +183,8 @@ TEST_F(LauncherProcess, GrantsOfOneBoxAreNotTheNexts) {
 TEST_F(LauncherProcess, AReplacedTreeIsRefused) {
   std::string tree = std::filesystem::temp_directory_path() / "glovebox-swap-XXXXXX";
   ASSERT_NE(::mkdtemp(tree.data()), nullptr);
-  const auto facts = host::look_up(tree);
-  const plan::LaunchPlan plan = plan_for(
-      {"true"}, [&](plan::SandboxSpec& spec) { spec.grants = {{*facts, plan::Access::Read}}; });
+  const plan::LaunchPlan plan =
+      plan_for({"true"}, [&](plan::SandboxSpec& spec) { hand_in(spec, "read=" + tree); });
   std::filesystem::rename(tree, tree + ".old");
   std::filesystem::create_directory_symlink("/etc", tree);
   UniqueFd output;
@@ -194,7 +201,7 @@ TEST_F(LauncherProcess, LimitsEndABoxByName) {
   if (!host::read_facts()->cgroups.has("memory")) GTEST_SKIP() << "no memory cgroup for this user";
   const plan::LaunchPlan plan =
       plan_for({"python3", "-c", "bytearray(200 << 20)"},
-               [](plan::SandboxSpec& spec) { spec.limits.memory_bytes = 32U << 20; });
+               [](plan::SandboxSpec& spec) { hand_in(spec, "memory=32MiB"); });
   UniqueFd output;
   const auto box = start(plan, output);
   ASSERT_TRUE(box);

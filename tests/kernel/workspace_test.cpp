@@ -158,12 +158,19 @@ TEST_P(Workspace, WritableInsideReadableInAnyOrder) {
   }
 }
 
+TEST_P(Workspace, GrantsAddUp) {
+  const std::string outer = make_tree("outer");
+  const std::string inner = make_tree("outer/inner");
+  EXPECT_THAT(probe({"--write", outer, "--read", inner}, {"write", inner + "/old"}), ended_with(0));
+}
+
 TEST_P(Workspace, ReadableInsideWritableInAnyOrder) {
   const std::string outer = make_tree("outer");
   const std::string inner = make_tree("outer/inner");
+  const std::string denial = "write=" + inner;
   for (const Words& options :
-       {Words{"--write", outer, "--read", inner}, Words{"--read", inner, "--write", outer},
-        Words{"-w", outer, "--read", inner}}) {
+       {Words{"--write", outer, "--deny", denial}, Words{"--deny", denial, "--write", outer},
+        Words{"-w", outer, "--deny", denial}}) {
     EXPECT_THAT(probe(options, {"write", outer + "/old"}), ended_with(0));
     EXPECT_THAT(probe(options, {"read", inner + "/old"}), ended_with(0));
     EXPECT_THAT(probe(options, {"write", inner + "/old"}), ended_with(EROFS));

@@ -35,6 +35,7 @@ struct ChildContext {
   std::uint32_t outside_uid = 0;    // as the launcher's user namespace counts
   std::uint32_t outside_gid = 0;
   bool network_is_given = false;  // the clone already happened in an empty network namespace
+  int launcher_fd = -1;           // a pidfd of the launcher
   int status_fd = -1;
   int status_outside = -1;   // the supervisor's end, if the clone inherited it
   int stdio[3] = {0, 1, 2};  // -1: the box's own terminal
@@ -71,6 +72,7 @@ bool leave_host(ChildContext& context) noexcept;
 bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t inodes,
                    const char* target) noexcept;
 bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept;
+bool attach_cover(const ChildContext& context, const plan::FlatStep& step) noexcept;
 bool mount_proc() noexcept;
 bool mount_terminals() noexcept;
 bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,

@@ -205,6 +205,11 @@ void hide_command_line(const ChildContext& context) noexcept {
   (void)::prctl(PR_SET_NAME, kName, 0, 0, 0);  // a name is no protection
 }
 
+bool is_alive(int pidfd) noexcept {
+  pollfd ended{pidfd, POLLIN, 0};
+  return ::poll(&ended, 1, 0) == 0;
+}
+
 [[noreturn]] void give_up(int fd, Message& message) noexcept {
   send_message(fd, message, /*attached=*/-1);
   ::_exit(kRefused);
@@ -215,6 +220,12 @@ void hide_command_line(const ChildContext& context) noexcept {
 // Moves what must stay to fixed places, then closes everything above them. The launcher promises
 // that each source is either at its place already or above 2.
 bool close_files(ChildContext& context) noexcept {
+  // The launcher may have died before this process asked to die with it. By now the kernel has told
+  // everybody who asked in time.
+  if (!is_alive(context.launcher_fd)) {
+    errno = ESRCH;
+    return false;
+  }
   for (int i = 0; i < 3; ++i) {
     const int source = context.stdio[i] >= 0 ? context.stdio[i] : context.terminal_fd;
     if (source == i) continue;

@@ -130,6 +130,31 @@ bool attach_scratch(const ChildContext& context, const char* source, const char*
   return attach(tree, AT_FDCWD, target);
 }
 
+// Nothing but the place that was looked up is covered: a box that ran before could have moved it,
+// and put another in its place, since.
+bool attach_cover(const ChildContext& context, const plan::FlatStep& step) noexcept {
+  const int place = sys::openat2(AT_FDCWD, context.strings + step.other, O_PATH,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (place < 0) return false;
+  struct stat info{};
+  bool done = ::fstat(place, &info) == 0;
+  if (done && step.b != 0 && (info.st_dev != step.a || info.st_ino != step.b)) {
+    errno = ESTALE;
+    done = false;
+  }
+  const int tree = done ? sys::open_tree(context.scratch_fd, context.strings + step.text,
+                                         OPEN_TREE_CLONE | O_CLOEXEC | AT_SYMLINK_NOFOLLOW)
+                        : -1;
+  constexpr std::uint64_t kSealed = kPrivateAttributes | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC;
+  const sys::MountAttributes change{kSealed, 0, 0, 0};
+  done = tree >= 0 && sys::mount_setattr(tree, "", AT_EMPTY_PATH, change) &&
+         has_attributes(tree, kSealed) &&
+         sys::move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  sys::close_quietly(tree);
+  sys::close_quietly(place);
+  return done;
+}
+
 bool mount_proc() noexcept {
   const int fs = sys::fsopen("proc");
   if (fs < 0) return false;

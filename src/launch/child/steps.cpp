@@ -42,6 +42,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::AttachScratch: return attach_scratch(context, text, other);
     case Op::MountProc: return mount_proc();
     case Op::MountTerminals: return mount_terminals();
+    case Op::AttachCover: return attach_cover(context, step);
     case Op::AttachTree: return attach_tree(context, step.a, step.b, text);
     case Op::SetHostname: return ::sethostname(text, __builtin_strlen(text)) == 0;
     case Op::ChangeDirectory: return ::chdir(text) == 0;

@@ -1,0 +1,232 @@
+#include "plan/lower.h"
+
+#include "plan/example_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace glovebox::plan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// "/srv rw-": read, write, exec (and c: connect); "cover" for none.
+std::vector<std::string> regions(const SandboxSpec& spec,
+                                 const host::HostFacts& facts = root_host()) {
+  const auto lowered = lower(spec, facts);
+  if (!lowered) return {lowered.error().message};
+  std::vector<std::string> lines;
+  for (const Region& region : lowered->regions) {
+    const Rights& rights = region.rights;
+    std::string text;
+    text += rights.read ? "r" : "-";
+    text += rights.write ? "w" : "-";
+    text += rights.exec ? "x" : "-";
+    if (rights.connect) text += "c";
+    lines.push_back(fmt::format("{} {}{}", region.at.path, rights.none() ? "cover" : text,
+                                region.ownership == Ownership::Kept ? " kept" : ""));
+  }
+  return lines;
+}
+
+std::vector<std::string> texts(const std::vector<Step>& steps) {
+  std::vector<std::string> lines;
+  lines.reserve(steps.size());
+  for (const Step& step : steps) lines.push_back(to_text(step));
+  return lines;
+}
+
+std::string refusal(const SandboxSpec& spec, const host::HostFacts& facts = root_host()) {
+  const auto lowered = lower(spec, facts);
+  return lowered ? "not refused" : lowered.error().message;
+}
+
+TEST(Lower, DenyInsideAllowIsCovered) {
+  SandboxSpec spec = command();
+  allow(spec, {"read=/srv"});
+  deny(spec, {"read=/srv/private"});
+  EXPECT_THAT(regions(spec), ElementsAre("/srv r-x", "/srv/private cover"));
+}
+
+TEST(Lower, AllowInsideDenyShowsThroughTheCover) {
+  SandboxSpec spec = command();
+  allow(spec, {"read=/srv", "write=/srv/private/a/open"});
+  deny(spec, {"read=/srv/private"});
+  EXPECT_THAT(regions(spec),
+              ElementsAre("/srv r-x", "/srv/private cover", "/srv/private/a/open rwx"));
+  const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan);
+  const auto lines = texts(plan->box);
+  EXPECT_THAT(lines, Contains("make-directory     private:covers/0 (0111)"));
+  EXPECT_THAT(lines, Contains("make-directory     private:covers/0/a (0111)"));
+  EXPECT_THAT(lines, Contains("make-directory     private:covers/0/a/open (0755)"));
+  EXPECT_THAT(lines, Contains("attach-cover       private:covers/0 at /srv/private"));
+}
+
+TEST(Lower, CoversOfDirectoriesCannotBePassedAndFilesAreFiles) {
+  SandboxSpec spec = command();
+  allow(spec, {"read=/srv"});
+  deny(spec, {"read=/srv/a", "read=/srv/key.txt"});
+  const auto plan = make_plan(spec, root_host());
+  EXPECT_THAT(texts(plan->box), Contains("make-directory     private:covers/0 (0000)"));
+  EXPECT_THAT(texts(plan->box), Contains("make-file          private:covers/1"));
+}
+
+TEST(Lower, DenyWriteInsideWriteIsReadOnly) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/work"});
+  deny(spec, {"write=/work/.git", "exec=/work/data"});
+  EXPECT_THAT(regions(spec), ElementsAre("/work rwx", "/work/.git r-x", "/work/data rw-"));
+}
+
+TEST(Lower, SiblingsWithTheSamePrefixAreNotTouched) {
+  SandboxSpec spec = command();
+  allow(spec, {"read=/srv/a"});
+  deny(spec, {"read=/srv/ab"});
+  EXPECT_THAT(regions(spec), ElementsAre("/srv/a r-x"));
+}
+
+TEST(Lower, WhatIsNotInTheBoxNeedsNoCover) {
+  SandboxSpec spec = command();
+  deny(spec, {"read=/", "read=/root", "write=/home/alice", "read=/sys", "read=/x.missing"});
+  EXPECT_THAT(regions(spec), IsEmpty());
+}
+
+TEST(Lower, TheSystemCanBeTakenAwayAndKeepsItsOwners) {
+  SandboxSpec spec = command();
+  deny(spec, {"read=/etc/ssl", "exec=/usr/share"});
+  EXPECT_THAT(regions(spec), ElementsAre("/etc/ssl cover kept", "/usr/share r-- kept"));
+}
+
+TEST(Lower, MoreThanTheSystemGivesIsTheOwnersToGive) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/etc/app"});
+  EXPECT_THAT(regions(spec), ElementsAre("/etc/app rwx"));
+}
+
+TEST(Lower, ExecutingWithoutReadingIsRefused) {
+  SandboxSpec spec = command();
+  deny(spec, {"read=/usr/share"});
+  EXPECT_THAT(regions(spec), ElementsAre("/usr/share cover kept"));
+  allow(spec, {"exec=/usr/share"});
+  EXPECT_THAT(refusal(spec), HasSubstr("/usr/share: executing without reading"));
+  SandboxSpec apart = command();
+  allow(apart, {"exec=/opt/tool"});
+  EXPECT_THAT(refusal(apart), HasSubstr("/opt/tool: executing without reading"));
+  allow(apart, {"read=/opt/tool"});
+  EXPECT_THAT(regions(apart), ElementsAre("/opt/tool r-x"));
+}
+
+TEST(Lower, MissingPathsAreRefusedWhereTheyMatter) {
+  SandboxSpec granted = command();
+  allow(granted, {"read=/data.missing"});
+  EXPECT_THAT(refusal(granted), HasSubstr("does not exist"));
+
+  SandboxSpec writable = command();
+  allow(writable, {"write=/work"});
+  deny(writable, {"write=/work/hooks.missing"});
+  EXPECT_THAT(refusal(writable), HasSubstr("could create it"));
+
+  SandboxSpec readable = command();
+  allow(readable, {"read=/work"});
+  deny(readable, {"read=/work/hooks.missing"});
+  EXPECT_THAT(regions(readable), ElementsAre("/work r-x"));
+}
+
+TEST(Lower, SocketsAreHandedInByTheirOwnKind) {
+  SandboxSpec spec = command();
+  allow(spec, {"unix=/run/db.sock"});
+  EXPECT_THAT(regions(spec), ElementsAre("/run/db.sock ---c"));
+  SandboxSpec all = command();
+  allow(all, {"unix=/run"});
+  EXPECT_THAT(refusal(all), HasSubstr("only a socket itself"));
+  SandboxSpec file = command();
+  allow(file, {"read=/run/db.sock"});
+  EXPECT_THAT(refusal(file), HasSubstr("unix=/run/db.sock"));
+}
+
+TEST(Lower, SocketsOfAReadableTreeAreCoveredOneByOne) {
+  SandboxSpec spec = command();
+  allow(spec, {"read=/srv", "unix=/srv/a.sock"});
+  deny(spec, {"unix=/srv/b.sock"});
+  EXPECT_THAT(regions(spec), ElementsAre("/srv r-x", "/srv/b.sock cover"));
+  deny(spec, {"unix=/srv/all"});
+  EXPECT_THAT(refusal(spec), HasSubstr("the sockets themselves"));
+}
+
+TEST(Lower, ProcIsCoveredAsAWholeOrNotAtAll) {
+  SandboxSpec spec = command();
+  deny(spec, {"read=/proc/bus"});
+  const auto lowered = lower(spec, root_host());
+  ASSERT_TRUE(lowered);
+  ASSERT_EQ(lowered->regions.size(), 1u);
+  EXPECT_TRUE(lowered->regions[0].rights.none());
+  EXPECT_EQ(lowered->regions[0].at.inode, 0u);
+  SandboxSpec half = command();
+  deny(half, {"write=/proc/sys"});
+  EXPECT_THAT(refusal(half), HasSubstr("only reading"));
+}
+
+TEST(Lower, EveryTermSaysWhatEnforcesIt) {
+  SandboxSpec spec = command();
+  allow(spec, {"read=/srv", "env=HOME=/srv", "memory=64MiB", "connections=4"});
+  deny(spec, {"connect=*:443", "env=TERM", "read=/srv/key.txt"});
+  const auto lowered = lower(spec, root_host());
+  ASSERT_TRUE(lowered) << lowered.error().message;
+  std::vector<std::string> lines;
+  for (const Guarantee& term : lowered->terms) lines.push_back(term.name + ": " + term.by);
+  EXPECT_THAT(lines, ElementsAre("allow read=/srv: mounted ro,nosuid,nodev",
+                                 "deny read=/srv/key.txt: covered by an empty place",
+                                 "deny connect=*:443: empty network namespace",
+                                 "allow env=HOME=/srv: set in the environment",
+                                 "deny env=TERM: left out of the environment",
+                                 "allow memory=67108864: see the limits",
+                                 "allow connections=4: empty network namespace"));
+}
+
+TEST(Lower, WhatThisBackendCannotTellApartIsRefusedByName) {
+  for (const char* term :
+       {"import=json", "subprocess=git", "clock", "random", "channel=news", "secret=TOKEN",
+        "connect=example.com:443", "listen=127.0.0.1:80", "resolve=example.com"}) {
+    SandboxSpec spec = command();
+    allow(spec, {term});
+    const auto lowered = lower(spec, root_host());
+    ASSERT_FALSE(lowered) << term;
+    EXPECT_EQ(lowered.error().code, Code::Unsupported);
+    EXPECT_THAT(lowered.error().message, HasSubstr(term));
+  }
+}
+
+TEST(Lower, BudgetsBecomeLimits) {
+  SandboxSpec spec = command();
+  allow(spec, {"cpu=1500ms", "memory=1GiB", "pids=7", "wall=30s", "disk=1MiB", "inodes=99",
+               "output=1KiB", "open_files=64"});
+  const auto lowered = lower(spec, root_host());
+  ASSERT_TRUE(lowered);
+  const Limits& limits = lowered->limits;
+  using std::chrono::milliseconds;
+  EXPECT_EQ(limits, (Limits{.memory_bytes = 1ULL << 30,
+                            .pids = 7,
+                            .cpus_milli = {},
+                            .cpu_time = milliseconds(1500),
+                            .wall = milliseconds(30'000),
+                            .output_bytes = 1024,
+                            .open_files = 64,
+                            .disk_bytes = 1U << 20,
+                            .inodes = 99}));
+}
+
+TEST(Lower, DeniedVariablesAreLeftOutAlsoTheUsualOnes) {
+  SandboxSpec spec = command();
+  allow(spec, {"env=A=1", "env=B=2"});
+  deny(spec, {"env=TERM", "env=B=2"});
+  EXPECT_THAT(make_plan(spec, root_host())->envp,
+              ElementsAre(HasSubstr("PATH="), HasSubstr("HOME="), HasSubstr("LANG="),
+                          HasSubstr("TMPDIR="), "A=1"));
+}
+
+}  // namespace
+}  // namespace glovebox::plan

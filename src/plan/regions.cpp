@@ -1,0 +1,266 @@
+#include "authority/terms.h"
+#include "plan/lower.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <variant>
+
+namespace glovebox::plan {
+namespace {
+
+using authority::AbsolutePath;
+using authority::Effect;
+using authority::Rule;
+
+// Made fresh for each box, or (the last) never there; nothing of the host may be put there.
+constexpr std::array<std::string_view, 3> kOwnTrees{"/proc", "/dev", "/sys"};
+
+const AbsolutePath* find_file_path(const authority::Capability& capability) {
+  if (const auto* read = std::get_if<authority::ReadPath>(&capability)) return &read->path;
+  if (const auto* write = std::get_if<authority::WritePath>(&capability)) return &write->path;
+  if (const auto* exec = std::get_if<authority::ExecPath>(&capability)) return &exec->path;
+  if (const auto* unix = std::get_if<authority::ConnectUnix>(&capability)) return &unix->path;
+  return nullptr;
+}
+
+bool is_system(const host::HostFacts& facts, const std::string& path) {
+  return std::ranges::any_of(facts.system, [&](const host::SystemEntry& entry) {
+    return host::is_within(path, "/" + entry.name);
+  });
+}
+
+// For a name that no rule can spell: the deepest place above it that one can.
+AbsolutePath nearest_spelled(std::string path) {
+  while (true) {
+    auto spelled = AbsolutePath::parse(path);
+    if (spelled) return *std::move(spelled);
+    path.resize(path.rfind('/') == 0 ? 1 : path.rfind('/'));
+  }
+}
+
+bool is_own_tree(const std::string& path) {
+  return std::ranges::any_of(kOwnTrees,
+                             [&](std::string_view tree) { return host::is_within(path, tree); });
+}
+
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Builds the regions from the top of the tree downwards.
+class Regions {
+ public:
+  Regions(const SandboxSpec& spec, const host::HostFacts& facts) : spec_(spec), facts_(facts) {}
+
+  Result<std::vector<Region>> make() {
+    // A path sorts before everything below it.
+    std::map<std::string, AbsolutePath> places;
+    for (const Rule& rule : spec_.authority.rules()) {
+      const AbsolutePath* path = find_file_path(rule.capability);
+      if (path == nullptr) continue;
+      TRY_VOID(check_place(rule, path->text()));
+      places.emplace(path->text(), *path);
+    }
+    if (spec_.workspace) {
+      const host::PathFacts& at = spec_.workspace->at;
+      TRY_VOID(check_workspace(at));
+      places.emplace(at.path, nearest_spelled(at.path));
+    }
+    for (const auto& [text, path] : places) TRY_VOID(add(text, path));
+    std::vector<Region> list;
+    for (auto& [path, region] : regions_) list.push_back(std::move(region));
+    return list;
+  }
+
+ private:
+  Result<void> check_place(const Rule& rule, const std::string& path) const {
+    if (path == "/" && rule.effect == Effect::Allow) {
+      return fail(Code::Denied,
+                  "{}: the root directory cannot be handed into a box; name the directories it "
+                  "needs",
+                  authority::to_text(rule));
+    }
+    if (is_own_tree(path) && rule.effect == Effect::Allow) {
+      return fail(Code::Denied, "{}: {} is made fresh for every box and cannot be handed in",
+                  authority::to_text(rule), path.substr(0, path.find('/', 1)));
+    }
+    return {};
+  }
+
+  static Result<void> check_workspace(const host::PathFacts& at) {
+    if (at.kind != host::PathKind::Directory) {
+      return fail(Code::Invalid, "{}: a workspace is a directory", at.path);
+    }
+    if (at.path == "/" || is_own_tree(at.path)) {
+      return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box",
+                  at.path);
+    }
+    return {};
+  }
+
+  // What holds where the set says nothing: the system can be read, the workspace used.
+  Rights ground(const std::string& path) const {
+    if (spec_.workspace && host::is_within(path, spec_.workspace->at.path)) {
+      const bool write = spec_.workspace->mode == Workspace::Mode::Write;
+      return {.read = true, .write = write, .exec = true};
+    }
+    const bool system = is_system(facts_, path);
+    return {.read = system, .exec = system};
+  }
+
+  // What may be done at a place. What is readable is executable unless denied: whoever reads a
+  // program can run a copy of it.
+  Rights rights_at(const std::string& text, const AbsolutePath& path) const {
+    const auto allowed = [&](const authority::Capability& asked, bool without_rule) {
+      const Effect effect = spec_.authority.decide(asked).effect;
+      return effect == Effect::Allow || (without_rule && effect == Effect::Silent);
+    };
+    const Rights without_rule = ground(text);
+    Rights rights;
+    rights.read = allowed(authority::ReadPath{path}, without_rule.read);
+    rights.write = allowed(authority::WritePath{path}, without_rule.write && rights.read);
+    rights.exec = allowed(authority::ExecPath{path}, rights.read);
+    rights.connect = allowed(authority::ConnectUnix{path}, false);
+    return rights;
+  }
+
+  // What may be done around a place, before its own rules and its workspace.
+  Rights around(const std::string& path) const {
+    for (std::string above = parent_of(path); above != "/"; above = parent_of(above)) {
+      const auto region = regions_.find(above);
+      if (region != regions_.end()) return region->second.rights;
+    }
+    const bool system = is_system(facts_, path);
+    return {.read = system, .exec = system};
+  }
+
+  const host::PathFacts* find_facts(const std::string& path) const {
+    if (spec_.workspace && spec_.workspace->at.path == path) return &spec_.workspace->at;
+    const auto found = spec_.paths.find(path);
+    return found == spec_.paths.end() ? nullptr : &found->second;
+  }
+
+  Result<void> add(const std::string& text, const AbsolutePath& path) {
+    if (text == "/") return {};  // a denial there: nothing is in the box but what has its own rule
+    if (is_own_tree(text)) return cover_own(text, path);
+    const bool system = is_system(facts_, text);
+    const Rights outer = around(text);
+    Rights rights = rights_at(text, path);
+    const host::PathFacts* facts = find_facts(text);
+    if (facts == nullptr) return check_missing(text, outer, rights);
+    TRY_VOID(settle_sockets(*facts, path, rights));
+    if (rights == outer || (rights.none() && outer.none())) return {};
+    TRY_VOID(check_region(*facts, rights));
+    const bool less = rights.within(outer);
+    if (regions_.size() >= kMaxRegions) {
+      return fail(Code::Exhausted, "more than {} places with rules of their own", kMaxRegions);
+    }
+    regions_.emplace(text,
+                     Region{*facts, rights, system && less ? Ownership::Kept : Ownership::Mapped});
+    return {};
+  }
+
+  // The sockets of a readable tree can be connected to, with a rule or without.
+  Result<void> settle_sockets(const host::PathFacts& at, const AbsolutePath& path,
+                              Rights& rights) const {
+    if (!rights.read) return {};
+    rights.connect = false;
+    if (spec_.authority.decide(authority::ConnectUnix{path}).effect != Effect::Deny) {
+      const Rights outer = around(at.path);
+      if (at.kind == host::PathKind::Socket && outer.read) rights = outer;
+      return {};
+    }
+    if (at.kind != host::PathKind::Socket) {
+      return fail(
+          Code::Unsupported,
+          "{}: reading is allowed and connecting to sockets is denied, but the sockets of a "
+          "readable tree can be connected to; deny unix on the sockets themselves",
+          at.path);
+    }
+    rights = {};
+    return {};
+  }
+
+  // In the box's own /proc and /dev a denied place is covered as a whole.
+  Result<void> cover_own(const std::string& text, const AbsolutePath& path) {
+    const auto found = spec_.paths.find(text);
+    if (found == spec_.paths.end() || host::is_within(text, "/sys")) return {};  // not in the box
+    if (spec_.authority.decide(authority::ReadPath{path}).effect != Effect::Deny) {
+      return fail(Code::Unsupported, "{}: in the box's own {} only reading can be denied", text,
+                  text.substr(0, text.find('/', 1)));
+    }
+    host::PathFacts at = found->second;
+    at.device = at.inode = 0;  // the box's own are not known yet
+    regions_.emplace(text, Region{std::move(at), Rights{}, Ownership::Kept});
+    return {};
+  }
+
+  static Result<void> check_missing(const std::string& path, const Rights& outer,
+                                    const Rights& rights) {
+    if (!rights.within(outer)) {
+      return fail(Code::NotFound, "{} is granted but does not exist", path);
+    }
+    if (rights == outer || !outer.write) return {};
+    return fail(Code::Unsupported,
+                "{} is denied inside a directory that the box may write, but does not exist, so it "
+                "cannot be covered: the box could create it (create it first, or grant the entries "
+                "of {} one by one)",
+                path, parent_of(path));
+  }
+
+  static Result<void> check_region(const host::PathFacts& at, const Rights& rights) {
+    if (rights.none()) return {};  // a cover goes over anything
+    const bool socket = at.kind == host::PathKind::Socket;
+    if (socket && (rights.read || rights.write || rights.exec)) {
+      return fail(Code::Denied, "{}: a socket is handed in with unix={}, not as a file", at.path,
+                  at.path);
+    }
+    if (!socket && at.kind != host::PathKind::Directory && at.kind != host::PathKind::File) {
+      return fail(Code::Denied, "{}: only directories, regular files and sockets can be handed in",
+                  at.path);
+    }
+    if (rights.read || socket) return {};
+    if (rights.exec) {
+      return fail(Code::Unsupported,
+                  "{}: executing without reading cannot be enforced: to execute a file, the kernel "
+                  "reads it with the rights of the box (grant reading too, or deny executing)",
+                  at.path);
+    }
+    return fail(Code::Unsupported, "{}: only a socket itself can be handed in with unix=", at.path);
+  }
+
+  const SandboxSpec& spec_;
+  const host::HostFacts& facts_;
+  std::map<std::string, Region> regions_;
+};
+
+std::string region_text(const Region& region) {
+  if (region.rights.none()) return "covered by an empty place";
+  if (!region.rights.read) return "the socket is mounted";
+  return fmt::format("mounted {}", mount_attributes_to_text(mount_attributes(region.rights)));
+}
+
+}  // namespace
+
+Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const host::HostFacts& facts) {
+  return Regions(spec, facts).make();
+}
+
+std::string file_rule_enforcement(const Rule& rule, const std::vector<Region>& regions,
+                                  const host::HostFacts& facts) {
+  const std::string& path = find_file_path(rule.capability)->text();
+  const Region* nearest = nullptr;
+  for (const Region& region : regions) {
+    if (host::is_within(path, region.at.path)) nearest = &region;  // the deepest comes last
+  }
+  if (nearest != nullptr && nearest->at.path == path) return region_text(*nearest);
+  if (nearest != nullptr) return fmt::format("as {}, {}", nearest->at.path, region_text(*nearest));
+  if (is_system(facts, path)) {
+    return rule.effect == Effect::Allow ? "in the read-only system" : "not there, and read-only";
+  }
+  return "not in the box's tree";
+}
+
+}  // namespace glovebox::plan

@@ -1,0 +1,86 @@
+#include "workspace/fixture.h"
+
+#include <gmock/gmock.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace glovebox::workspace::test {
+namespace {
+
+class LayerTest : public WorkspaceTest {};
+
+TEST_F(LayerTest, IsPrivateAndOpensAgain) {
+  begin();
+  struct stat facts{};
+  ::stat(fs::path(layer().upper_path()).parent_path().c_str(), &facts);
+  EXPECT_EQ(facts.st_mode & 0777U, 0700U);
+  const auto again = open_layer(root(), layer().facts().id);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->facts(), layer().facts());
+  EXPECT_EQ(again->base(), layer().base());
+  EXPECT_EQ(open_layer(root(), "last")->facts().id, layer().facts().id);
+}
+
+TEST_F(LayerTest, LastIsTheNewest) {
+  begin();
+  const std::string first = layer().facts().id;
+  begin();
+  EXPECT_EQ(open_layer(root(), "last")->facts().id, layer().facts().id);
+  const auto all = list_layers(root());
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ((*all)[1].id, first);
+}
+
+TEST_F(LayerTest, NamesThatAreNoIdsAreRefused) {
+  for (const char* id : {"", "..", "../x", "a/b", ".new-1", "-1", "XYZ"}) {
+    EXPECT_EQ(open_layer(root(), id).error().code, Code::Invalid) << id;
+  }
+  EXPECT_EQ(open_layer(root(), "abc").error().code, Code::NotFound);
+}
+
+TEST_F(LayerTest, ARootThatOthersMayEnterIsRefused) {
+  const fs::path open_root = temp().path("open");
+  fs::create_directory(open_root);
+  ::chmod(open_root.c_str(), 0755);
+  EXPECT_EQ(open_layer_root(open_root).error().code, Code::Denied);
+}
+
+TEST_F(LayerTest, CollectionKeepsWhatIsHeldAndUnfinished) {
+  begin();
+  const auto kept = layer().hold();
+  ASSERT_TRUE(kept);
+  begin();
+  const std::string loose = layer().facts().id;
+  begin();
+  fs::create_directory(temp().path("layers/.removing-x"));
+  const auto removed = collect_layers(root(), {.max_count = 1});
+  ASSERT_TRUE(removed) << removed.error().message;
+  EXPECT_THAT(*removed, testing::ElementsAre(loose));
+  EXPECT_EQ(list_layers(root())->size(), 2U);
+  EXPECT_FALSE(fs::exists(temp().path("layers/.removing-x")));
+}
+
+TEST_F(LayerTest, OldLayersAreCollected) {
+  begin();
+  EXPECT_THAT(*collect_layers(root(), {.max_age = std::chrono::hours(1)}), testing::IsEmpty());
+  ::usleep(10'000);
+  EXPECT_EQ(collect_layers(root(), {.max_age = std::chrono::seconds(0)})->size(), 1U);
+}
+
+TEST_F(LayerTest, RecordedDirectoriesSettleDoubts) {
+  fs::create_directories(origin() / "s");
+  write_file(origin() / "s/f", "f\n");
+  begin();
+  ASSERT_TRUE(record_directories(layer()));
+  wait_for_tick();
+  write_file(origin() / "mine", "");    // both the root and s change,
+  write_file(origin() / "s/mine", "");  // so that without the record s would be doubtful
+  fs::create_directory(upper() / "s");
+  write_file(upper() / "s/f", "box\n");
+  EXPECT_FALSE(commit_all().is_refused());
+  EXPECT_EQ(read_text(origin() / "s/f"), "box\n");
+}
+
+}  // namespace
+}  // namespace glovebox::workspace::test
