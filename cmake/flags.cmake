@@ -3,7 +3,10 @@ add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Wold
 # fmt is used header-only: Debian ships no static library of it, and the command is linked statically.
 add_compile_definitions(FMT_HEADER_ONLY=1 _GNU_SOURCE)
 
-if(GLOVEBOX_SANITIZE)
+if(GLOVEBOX_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
+elseif(GLOVEBOX_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 else()

@@ -1,6 +1,8 @@
 // The subcommands. Each returns the exit code of the process.
 #pragma once
 
+#include "app/layer_options.h"
+#include "app/policy_options.h"
 #include "app/run_options.h"
 
 namespace glovebox::app {
@@ -15,6 +17,15 @@ struct DoctorOptions {
 };
 // 0 when a plain `glovebox run -- true` works on this host for this caller, 1 when it does not.
 int doctor_command(const DoctorOptions& options);
+
+// 1 when changes are held or conflict.
+int diff_command(const DiffOptions& options);
+int commit_command(const CommitOptions& options);
+int undo_command(const UndoOptions& options);
+int layers_command(const LayersOptions& options);
+
+// 0: fine, allowed, no difference; 1: problems, not allowed, a difference.
+int policy_command(const PolicyOptions& options);
 
 // "glovebox: <sentence>" on standard error; returns kRefusedExit.
 int refuse(const Error& error);

@@ -1,4 +1,5 @@
 #include "app/commands.h"
+#include "app/layers.h"
 #include "base/file.h"
 #include "host/facts.h"
 #include "plan/make_plan.h"
@@ -9,7 +10,8 @@ namespace glovebox::app {
 namespace {
 
 Result<std::string> explanation(const RunOptions& options) {
-  TRY(const plan::SandboxSpec spec, to_spec(options));
+  TRY(plan::SandboxSpec spec, to_spec(options));
+  plan_with_some_layer(spec);
   TRY(const host::HostFacts facts, host::read_facts());
   TRY(const plan::LaunchPlan plan, plan::make_plan(spec, facts));
   return plan::to_text(plan);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -26,6 +27,11 @@ struct Words {
   RunOptions run;
   RunOptions explain;
   DoctorOptions doctor;
+  PolicyOptions policy;
+  DiffOptions diff;
+  CommitOptions commit;
+  UndoOptions undo;
+  LayersOptions layers;
 };
 
 // Everything after the first "--" is the command, word for word; only what is before it is options.
@@ -38,36 +44,82 @@ void split_command(int& argc, char** argv, std::vector<std::string>& command) {
   }
 }
 
-// The subcommands. Only the one that was chosen gets its options: building them all would take
-// longer than parsing, and every run pays for it.
-void add_run(CLI::App& app, Words& words, std::string_view chosen) {
-  CLI::App* run =
-      app.add_subcommand("run", "Run a command in a box: glovebox run [options] -- CMD ...");
-  if (chosen != "run") return;
-  add_run_options(*run, words.run);
-  run->add_option("--report", words.run.report,
-                  "Write a JSON report to FILE ('-': standard error)");
-  run->add_flag("--outlive-parent", words.run.outlive_parent,
-                "Go on when the process that started glovebox ends");
-  run->footer(kRunExamples);
+void add_run(CLI::App& app, Words& words) {
+  add_run_options(app, words.run);
+  app.add_option("--report", words.run.report, "Write a JSON report to FILE ('-': standard error)");
+  app.add_flag("--outlive-parent", words.run.outlive_parent,
+               "Go on when the process that started glovebox ends");
+  app.add_flag("-q,--quiet", words.run.quiet, "Do not list what changed in the workspace");
+  app.footer(kRunExamples);
 }
 
-void add_explain(CLI::App& app, Words& words, std::string_view chosen) {
-  CLI::App* explain =
-      app.add_subcommand("explain", "Print what `run` would do, step by step, and do nothing");
-  if (chosen == "explain") add_run_options(*explain, words.explain);
-}
+struct Command {
+  const char* name;
+  const char* about;
+  void (*add)(CLI::App& app, Words& words);
+  int (*run)(const Words& words);
+};
 
-void add_doctor(CLI::App& app, Words& words, std::string_view chosen) {
-  CLI::App* doctor = app.add_subcommand(
-      "doctor", "Try what this host can enforce, and say how to fix what it cannot");
-  if (chosen == "doctor") doctor->add_flag("--json", words.doctor.json, "Print one JSON object");
+constexpr Command kCommands[] = {
+    {"run", "Run a command in a box: glovebox run [options] -- CMD ...", add_run,
+     [](const Words& words) { return run_command(words.run); }},
+    {"explain", "Print what `run` would do, step by step, and do nothing",
+     [](CLI::App& app, Words& words) { add_run_options(app, words.explain); },
+     [](const Words& words) { return explain_command(words.explain); }},
+    {"diff", "Print what a box changed in its workspace",
+     [](CLI::App& app, Words& words) { add_diff_options(app, words.diff); },
+     [](const Words& words) { return diff_command(words.diff); }},
+    {"commit", "Take over what a box changed in its workspace",
+     [](CLI::App& app, Words& words) { add_commit_options(app, words.commit); },
+     [](const Words& words) { return commit_command(words.commit); }},
+    {"undo", "Put back what the last commit changed",
+     [](CLI::App& app, Words& words) { add_undo_options(app, words.undo); },
+     [](const Words& words) { return undo_command(words.undo); }},
+    {"layers", "List the layers that boxes left, or remove some",
+     [](CLI::App& app, Words& words) { add_layers_options(app, words.layers); },
+     [](const Words& words) { return layers_command(words.layers); }},
+    {"policy", "Check, print, explain and compare policies",
+     [](CLI::App& app, Words& words) { add_policy_options(app, words.policy); },
+     [](const Words& words) { return policy_command(words.policy); }},
+    {"doctor", "Try what this host can enforce, and say how to fix what it cannot",
+     [](CLI::App& app, Words& words) {
+       app.add_flag("--json", words.doctor.json, "Print one JSON object");
+     },
+     [](const Words& words) { return doctor_command(words.doctor); }},
+};
+
+// Only the command that was chosen gets its options: building them all would take longer than
+// parsing, and every run pays for it.
+void add_commands(CLI::App& app, Words& words, std::string_view chosen) {
+  for (const Command& command : kCommands) {
+    CLI::App* added = app.add_subcommand(command.name, command.about);
+    if (chosen == command.name) command.add(*added, words);
+  }
 }
 
 int dispatch(const CLI::App& app, const Words& words) {
-  if (app.got_subcommand("run")) return run_command(words.run);
-  if (app.got_subcommand("explain")) return explain_command(words.explain);
-  return doctor_command(words.doctor);
+  for (const Command& command : kCommands) {
+    if (app.got_subcommand(command.name)) return command.run(words);
+  }
+  return kRefusedExit;
+}
+
+std::string command_names() {
+  std::string names;
+  for (const Command& command : kCommands) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", command.name);
+  }
+  return names;
+}
+
+int refuse_words(const CLI::ParseError& problem, std::string_view chosen) {
+  const bool known = std::ranges::any_of(
+      kCommands, [&](const Command& command) { return chosen == command.name; });
+  const std::string sentence =
+      known ? fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)
+            : fmt::format("'{}' is not a command: there are {} (see 'glovebox --help')", chosen,
+                          command_names());
+  return refuse(Error{Code::Invalid, 0, sentence});
 }
 
 int run_cli(int argc, char** argv) {
@@ -80,23 +132,15 @@ int run_cli(int argc, char** argv) {
   app.set_version_flag("--version", std::string("glovebox " GLOVEBOX_VERSION));
   app.require_subcommand(1);
   Words words;
-  add_run(app, words, chosen);
-  add_explain(app, words, chosen);
-  add_doctor(app, words, chosen);
+  add_commands(app, words, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
-  } catch (const CLI::RequiredError&) {
-    return refuse(Error{Code::Invalid, 0,
-                        fmt::format("'{}' is not a command: there are run, explain and doctor (see "
-                                    "'glovebox --help')",
-                                    chosen)});
   } catch (const CLI::ParseError& problem) {
-    return refuse(Error{Code::Invalid, 0,
-                        fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)});
+    return refuse_words(problem, chosen);
   }
   words.run.command = command;
   words.run.argc = all;

@@ -96,6 +96,14 @@ std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& 
     enforced.push_back(json::object{{"name", guarantee.name}, {"by", guarantee.by}});
   }
   object["enforced"] = std::move(enforced);
+  json::array authority;
+  for (const plan::Guarantee& term : plan.terms) {
+    authority.push_back(json::object{{"rule", to_utf8(term.name)}, {"by", to_utf8(term.by)}});
+  }
+  object["authority"] = std::move(authority);
+  object["policy"] = plan.policy ? json::value(json::object{{"name", to_utf8(plan.policy->name)},
+                                                            {"digest", plan.policy->digest}})
+                                 : json::value(nullptr);
   object["waived"] = texts(plan.waived);
   object["identity"] = json::object{
       {"tier", host::to_text(plan.tier)}, {"uid_inside", plan.uid}, {"gid_inside", plan.gid}};

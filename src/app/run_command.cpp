@@ -1,4 +1,5 @@
 #include "app/commands.h"
+#include "app/layers.h"
 #include "app/report.h"
 #include "app/standard_streams.h"
 #include "base/file.h"
@@ -26,6 +27,7 @@ constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
 struct Outcome {
   plan::LaunchPlan plan;
   launch::ExitReport report;
+  std::optional<RunLayer> layer;
 };
 
 // Where the report goes: opened first, on the host's tree, so that a wrong path is a refusal.
@@ -79,6 +81,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   spec.terminal = connection.terminal;
 
   Outcome outcome;
+  TRY(outcome.layer, RunLayer::make(spec));
   TRY(outcome.plan, plan::make_plan(spec, facts));
   const std::vector<std::byte> bytes = plan::encode(outcome.plan);
   TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
@@ -94,6 +97,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   TRY(launch::Launcher launcher, launch::Launcher::enter(facts, launch::Launcher::Life::OneBox));
   launcher.hide_arguments(options.argc, options.argv);
   TRY(launch::Box box, launcher.start(view, {connection.for_box, box_status.get(), status.get()}));
+  if (outcome.layer) outcome.layer->keep();
   box_status.reset();
   connection.owned.clear();
   if (!options.outlive_parent) TRY_VOID(die_with_parent(parent));
@@ -141,6 +145,17 @@ void say_how_it_ended(const Outcome& outcome) {
   (void)write_all(BorrowedFd(2), line);  // a closed standard error changes no exit code
 }
 
+// A run that went well and whose changes cannot be told is no success.
+int close_layer(RunLayer& layer, const RunOptions& options, int code) {
+  const auto changes = layer.finish();
+  if (!changes) {
+    (void)refuse(changes.error());
+    return code == 0 ? kRefusedExit : code;
+  }
+  if (!options.quiet) (void)write_all(BorrowedFd(2), *changes);  // a closed stderr is the caller's
+  return code;
+}
+
 }  // namespace
 
 int run_command(const RunOptions& options) {
@@ -148,12 +163,13 @@ int run_command(const RunOptions& options) {
   const auto report_file = open_report(options.report);
   if (!report_file) return refuse(report_file.error());
 
-  const auto outcome = launch_and_wait(options, *report_file);
+  auto outcome = launch_and_wait(options, *report_file);
   int code = kRefusedExit;
   std::string json;
   if (outcome) {
     say_how_it_ended(*outcome);
     code = outcome->report.exit_code;
+    if (outcome->layer) code = close_layer(*outcome->layer, options, code);
     if (*report_file) json = report_json(outcome->plan, outcome->report);
   } else {
     code = refuse(outcome.error());

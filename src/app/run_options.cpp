@@ -1,5 +1,6 @@
 #include "app/run_options.h"
 
+#include "app/chosen_policy.h"
 #include "authority/terms.h"
 #include "base/quantity.h"
 #include "host/path_facts.h"
@@ -35,7 +36,7 @@ Result<std::uint64_t> parse_id(std::string_view text) {
 }
 
 Result<plan::Backend> parse_backend(const std::string& text) {
-  if (text == "process") return plan::Backend::Process;
+  if (text.empty() || text == "process") return plan::Backend::Process;
   if (text == "cell") return plan::Backend::Cell;
   if (text == "microvm") return plan::Backend::Microvm;
   return fail(Code::Invalid, "--backend '{}': there are process, cell and microvm", text);
@@ -52,11 +53,19 @@ Result<host::PathFacts> look_up_typed(const std::string& path, const char* optio
   return tl::unexpected(std::move(error));
 }
 
-// DIR, DIR:ro or DIR:rw.
+// DIR, DIR:overlay, DIR:ro or DIR:rw. Without a mode: the policy's, else overlay.
 Result<plan::Workspace> parse_workspace(std::string text) {
+  using Mode = plan::Workspace::Mode;
+  constexpr std::pair<std::string_view, Mode> kModes[] = {
+      {":overlay", Mode::Overlay}, {":ro", Mode::Read}, {":rw", Mode::Write}};
   plan::Workspace workspace;
-  if (text.ends_with(":ro")) workspace.mode = plan::Workspace::Mode::Read;
-  if (text.ends_with(":ro") || text.ends_with(":rw")) text.resize(text.size() - 3);
+  workspace.mode = Mode::Overlay;
+  for (const auto& [suffix, mode] : kModes) {
+    if (!text.ends_with(suffix)) continue;
+    workspace.mode = mode;
+    text.resize(text.size() - suffix.size());
+    break;
+  }
   TRY(workspace.at, look_up_typed(text, "--workspace"));
   return workspace;
 }
@@ -156,13 +165,20 @@ std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& se
 
 }  // namespace
 
+bool names_a_mode(std::string_view workspace) {
+  return workspace.ends_with(":overlay") || workspace.ends_with(":ro") ||
+         workspace.ends_with(":rw");
+}
+
 void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("-w,--workspace", options.workspace,
-                 "Directory to work in, at its own path: DIR[:ro|rw] (default rw)");
+                 "Directory to work in, at its own path: DIR[:overlay|ro|rw] (default overlay)");
   app.add_option("--read", options.read, "Let the box read this file or directory (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--write", options.write, "Let the box change it too (repeatable)")
       ->allow_extra_args(false);
+  app.add_option("--policy", options.policy, "NAME of a template, or FILE[#SANDBOX]");
+  app.add_option("--if-policy", options.if_policy, "Refuse unless the policy has this digest");
   app.add_option("--allow", options.allow,
                  "Hand in a capability, KIND=VALUE: read=/srv, env=HOME, memory=1GiB (repeatable)")
       ->allow_extra_args(false);
@@ -199,10 +215,6 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
   spec.authority = std::move(resolved.set);
   spec.paths = std::move(resolved.paths);
-  spec.caller_env = caller_environment(spec.authority);
-  if (!options.workspace.empty()) {
-    TRY(spec.workspace, parse_workspace(options.workspace));
-  }
   TRY_VOID(parse_into(spec.cpus_milli, options.cpus, "--cpus", parse_thousandths));
   TRY_VOID(parse_into(spec.uid, options.uid, "--uid", parse_id));
   TRY_VOID(parse_into(spec.gid, options.gid, "--gid", parse_id));
@@ -210,6 +222,11 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   if (!options.cwd.empty()) spec.cwd = options.cwd;
   spec.loopback = options.no_loopback ? plan::Loopback::Down : plan::Loopback::Up;
   spec.waived.insert(options.waive.begin(), options.waive.end());
+  if (!options.workspace.empty()) {
+    TRY(spec.workspace, parse_workspace(options.workspace));
+  }
+  TRY_VOID(apply_policy(options, spec));
+  spec.caller_env = caller_environment(spec.authority);
   if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') spec.lang = lang;
   if (const char* term = std::getenv("TERM"); term != nullptr && *term != '\0') spec.term = term;
   return spec;

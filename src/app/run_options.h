@@ -17,10 +17,12 @@ struct RunOptions {
   std::string workspace;
   std::vector<std::string> read;
   std::vector<std::string> write;
+  std::string policy;
+  std::string if_policy;
   std::vector<std::string> allow;
   std::vector<std::string> deny;
   std::vector<std::string> env;
-  std::string backend = "process";
+  std::string backend;
   std::string memory;
   std::string pids;
   std::string cpu_time;
@@ -37,10 +39,14 @@ struct RunOptions {
   std::string report;
   bool no_loopback = false;
   bool outlive_parent = false;
+  bool quiet = false;
   std::vector<std::string> command;
   int argc = 0;  // as main got them
   char** argv = nullptr;
 };
+
+// Whether DIR:MODE names a mode.
+bool names_a_mode(std::string_view workspace);
 
 void add_run_options(CLI::App& app, RunOptions& options);
 

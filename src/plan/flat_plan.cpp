@@ -184,7 +184,9 @@ Result<void> PlanView::check_steps() const {
   for (const auto& list : {early(), base(), box()}) {
     for (const FlatStep& step : list) {
       if (step.op == 0 || step.op > kLastOp || step.zero != 0) return malformed("unknown step");
-      if (static_cast<Op>(step.op) == Op::AttachTree && step.a >= header_->trees.count) {
+      const auto op = static_cast<Op>(step.op);
+      const std::uint64_t used = op == Op::AttachTree ? 1 : op == Op::MountOverlay ? 2 : 0;
+      if (used > 0 && (step.a >= header_->trees.count || header_->trees.count - step.a < used)) {
         return malformed("tree index");
       }
     }

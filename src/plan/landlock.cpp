@@ -12,7 +12,7 @@ void allow(LaunchPlan& plan, int abi, const std::string& path, std::uint64_t rig
   plan.box.push_back({Op::LandlockAllow, rights & landlock::file_rights(abi), 0, path});
 }
 
-std::uint64_t tree_rights(const Rights& rights) {
+std::uint64_t file_rights_of(const Rights& rights) {
   std::uint64_t bits = 0;
   if (rights.read) bits |= landlock::kReadFile | landlock::kReadDir;
   if (rights.write) bits |= landlock::kWriteTree & ~landlock::kExecute;
@@ -22,8 +22,8 @@ std::uint64_t tree_rights(const Rights& rights) {
 
 }  // namespace
 
-Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts, const View& view,
-                           LaunchPlan& plan) {
+Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts,
+                           const std::vector<Region>& regions, LaunchPlan& plan) {
   const int abi = facts.landlock_abi;
   if (abi < 1) {
     if (spec.waived.contains("landlock")) return {};
@@ -49,11 +49,11 @@ Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts
   }
   allow(plan, abi, "/dev", landlock::kWriteDevices);
   allow(plan, abi, "/proc", landlock::kWriteProc);
-  for (const Tree& tree : view.trees) {
-    const bool directory = tree.source.kind == host::PathKind::Directory;
-    const std::uint64_t rights = tree_rights(tree.rights);
+  for (const Region& region : regions) {
+    const bool directory = region.at.kind == host::PathKind::Directory;
+    const std::uint64_t rights = file_rights_of(region.rights);
     const std::uint64_t fitting = directory ? rights : rights & landlock::kFileOnly;
-    if ((fitting & landlock::file_rights(abi)) != 0) allow(plan, abi, tree.source.path, fitting);
+    if ((fitting & landlock::file_rights(abi)) != 0) allow(plan, abi, region.at.path, fitting);
   }
   plan.box.push_back({Op::LandlockEnforce});
   plan.guarantees.push_back(

@@ -46,6 +46,7 @@ enum class Op : std::uint32_t {
   MountTerminals,    // a devpts of the box's own
   AttachCover,       // text, other: as above; a: device, b: inode of what it hides (0: not known)
   AttachTree,        // a: index into trees, b: MOUNT_ATTR_* set recursively, text: where
+  MountOverlay,      // a: the tree below, a + 1: the layer; text: where, other: private directory
   SetHostname,       // text
   ChangeDirectory,   // text
   SetLimit,          // a: RLIMIT_*, b: soft and hard value
@@ -59,6 +60,7 @@ enum class Op : std::uint32_t {
   LandlockEnforce,
   InstallFilter,
   EnterCgroups,  // a cgroup namespace rooted at the box's cgroup, which was made meanwhile
+  AwaitClock,    // a: ns since 1970 that the coarse clock must be past
   CloseFiles,    // all but 0, 1, 2, the status socket and the cgroups
 };
 inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CloseFiles);
@@ -152,6 +154,7 @@ struct LaunchPlan {
   std::vector<Guarantee> guarantees;
   std::vector<Guarantee> terms;  // the rules of the authority, and what enforces each
   std::vector<std::string> waived;
+  std::optional<PolicyMark> policy;
 };
 
 std::string_view to_text(Op op);

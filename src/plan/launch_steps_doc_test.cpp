@@ -51,6 +51,12 @@ LaunchPlan fullest_plan() {
   SandboxSpec spec = command();
   allow(spec, {"write=/srv/work", "read=/var/data/one.txt"});
   deny(spec, {"read=/srv/work/secret"});
+  const auto directory = [](const char* path, std::uint64_t inode) {
+    return host::PathFacts{
+        .path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};
+  };
+  spec.workspace =
+      Workspace{directory("/work", 7), Workspace::Mode::Overlay, directory("/layers/1/box", 8)};
   spec.terminal = TerminalSize{};
   auto plan = make_plan(spec, root_host());
   EXPECT_TRUE(plan) << plan.error().message;

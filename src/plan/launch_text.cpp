@@ -49,6 +49,7 @@ std::string details(const Step& step) {
     case Op::AttachCover: return fmt::format("private:{} at /{}", step.text, step.other);
     case Op::AttachTree:
       return fmt::format("/{} ({})", step.text, mount_attributes_to_text(step.b));
+    case Op::MountOverlay: return fmt::format("/{} (rw,nosuid,nodev)", step.text);
     case Op::SetHostname:
     case Op::ChangeDirectory: return step.text;
     case Op::SetLimit:
@@ -133,6 +134,7 @@ std::string_view to_text(Op op) {
     case Op::MountTerminals: return "mount-terminals";
     case Op::AttachCover: return "attach-cover";
     case Op::AttachTree: return "attach-tree";
+    case Op::MountOverlay: return "mount-overlay";
     case Op::SetHostname: return "set-hostname";
     case Op::ChangeDirectory: return "change-directory";
     case Op::SetLimit: return "set-limit";
@@ -146,6 +148,7 @@ std::string_view to_text(Op op) {
     case Op::LandlockEnforce: return "landlock-enforce";
     case Op::InstallFilter: return "install-filter";
     case Op::EnterCgroups: return "enter-cgroups";
+    case Op::AwaitClock: return "await-clock";
     case Op::CloseFiles: return "close-files";
   }
   return "unknown";
@@ -175,6 +178,8 @@ std::string to_text(const LaunchPlan& plan) {
   text += "\ncommand:\n  " + fmt::format("{}\n", fmt::join(plan.argv, " "));
   text += fmt::format("  tried as: {}\n", fmt::join(plan.candidates, " "));
   text += fmt::format("  environment: {}\n", fmt::join(plan.envp, " "));
+  if (plan.policy)
+    text += fmt::format("\npolicy:\n  {} {}\n", plan.policy->name, plan.policy->digest);
   text += "\nauthority:\n";
   for (const Guarantee& term : plan.terms) {
     text += fmt::format("  {:<34} {}\n", term.name, term.by);

@@ -31,6 +31,13 @@ Limits lower_budgets(const SandboxSpec& spec) {
   return limits;
 }
 
+bool is_loopback(const authority::ListenAddress& address) {
+  const auto* network = std::get_if<authority::IpNetwork>(&address);
+  if (network == nullptr) return false;
+  if (network->family() == authority::Family::V6) return network->to_text() == "::1";
+  return network->bytes()[0] == 127 && network->prefix() >= 8;
+}
+
 // Turns one rule into what enforces it, or refuses it.
 class Enforcement {
  public:
@@ -56,7 +63,13 @@ class Enforcement {
   }
 
   Result<std::string> operator()(const authority::ConnectTCP&) const { return network(); }
-  Result<std::string> operator()(const authority::ListenTCP&) const { return network(); }
+  Result<std::string> operator()(const authority::ListenTCP& listen) const {
+    if (rule_.effect == Effect::Allow && is_loopback(listen.address) &&
+        spec_.loopback == Loopback::Up) {
+      return "the box's own loopback";
+    }
+    return network();
+  }
   Result<std::string> operator()(const authority::ResolveName&) const { return network(); }
 
   Result<std::string> operator()(const authority::Secret&) const {

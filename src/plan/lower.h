@@ -44,6 +44,8 @@ struct Region {
   // Inside the system's own tree, or taken from it: owners are shown as they are. Elsewhere the
   // owner of the place is shown as the box's user.
   Ownership ownership = Ownership::Mapped;
+  // With one, the place is an overlay: the tree below, this directory's `upper` on top.
+  std::optional<host::PathFacts> layer{};
   friend bool operator==(const Region&, const Region&) = default;
 };
 

@@ -170,6 +170,45 @@ TEST(Lower, ProcIsCoveredAsAWholeOrNotAtAll) {
   EXPECT_THAT(refusal(half), HasSubstr("only reading"));
 }
 
+SandboxSpec with_layer() {
+  const auto directory = [](const char* path, std::uint64_t inode) {
+    return host::PathFacts{
+        .path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};
+  };
+  SandboxSpec spec = command();
+  spec.workspace =
+      Workspace{directory("/work", 7), Workspace::Mode::Overlay, directory("/layers/1/box", 8)};
+  return spec;
+}
+
+TEST(Lower, ALayeredWorkspaceIsReadBelowAndWrittenOnTop) {
+  const auto plan = make_plan(with_layer(), root_host());
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(texts(plan->box), Contains("mount-overlay      /work (rw,nosuid,nodev)"));
+  ASSERT_EQ(plan->trees.size(), 2u);
+  EXPECT_EQ(plan->trees[0].source.path, "/work");
+  EXPECT_FALSE(plan->trees[0].rights.write);
+  EXPECT_EQ(plan->trees[1].source.path, "/layers/1/box");
+  EXPECT_TRUE(plan->trees[1].rights.write);
+}
+
+TEST(Lower, ALayerIsUsedAlsoInsideAWritableTreeAndNotWhereWritingIsDenied) {
+  SandboxSpec inside = with_layer();
+  allow(inside, {"write=/work"});
+  EXPECT_EQ(make_plan(inside, root_host())->trees.size(), 2u);
+  SandboxSpec denied = with_layer();
+  deny(denied, {"write=/work"});
+  const auto plan = make_plan(denied, root_host());
+  ASSERT_EQ(plan->trees.size(), 1u);
+  EXPECT_FALSE(plan->trees[0].rights.write);
+}
+
+TEST(Lower, AnOverlayNeedsALayer) {
+  SandboxSpec spec = with_layer();
+  spec.workspace->layer.reset();
+  EXPECT_THAT(refusal(spec), HasSubstr("needs a layer"));
+}
+
 TEST(Lower, EveryTermSaysWhatEnforcesIt) {
   SandboxSpec spec = command();
   allow(spec, {"read=/srv", "env=HOME=/srv", "memory=64MiB", "connections=4"});
@@ -190,7 +229,7 @@ TEST(Lower, EveryTermSaysWhatEnforcesIt) {
 TEST(Lower, WhatThisBackendCannotTellApartIsRefusedByName) {
   for (const char* term :
        {"import=json", "subprocess=git", "clock", "random", "channel=news", "secret=TOKEN",
-        "connect=example.com:443", "listen=127.0.0.1:80", "resolve=example.com"}) {
+        "connect=example.com:443", "listen=0.0.0.0:80", "resolve=example.com"}) {
     SandboxSpec spec = command();
     allow(spec, {term});
     const auto lowered = lower(spec, root_host());

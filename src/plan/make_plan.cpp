@@ -154,6 +154,7 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan_identity(spec, facts, plan);
   TRY(const Lowered lowered, lower(spec, facts));
   plan.terms = lowered.terms;
+  plan.policy = spec.policy;
   plan_process(spec, lowered, plan);
   TRY(const View view, plan_view(spec, lowered, facts));
   plan.base = view.base;
@@ -178,10 +179,13 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.box.push_back({Op::LeaveHost});
   plan.box.push_back({Op::DropCapabilities});
   plan.box.push_back({Op::NoNewPrivileges});
-  TRY_VOID(plan_landlock(spec, facts, view, plan));
+  TRY_VOID(plan_landlock(spec, facts, lowered.regions, plan));
   plan.box.push_back({Op::CloseFiles});
   TRY_VOID(plan_limits(spec, lowered.limits, facts, plan));
   plan.filter = compile_filter(default_filter_rules());
+  if (spec.workspace && spec.workspace->layer) {
+    plan.box.push_back({Op::AwaitClock, spec.workspace->start_ns});
+  }
   plan.box.push_back({Op::InstallFilter});
   plan.guarantees.push_back(
       {"syscalls", fmt::format("seccomp allow-list, {} instructions", plan.filter.size())});

@@ -29,8 +29,8 @@ Result<void> plan_limits(const SandboxSpec& spec, const Limits& limits,
                          const host::HostFacts& facts, LaunchPlan& plan);
 
 // Adds Landlock, a second wall behind the mounts: the system may be read and executed, private
-// directories written, and each tree that was handed in used as its rights say.
-Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts, const View& view,
-                           LaunchPlan& plan);
+// directories written, and each region used as its rights say.
+Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts,
+                           const std::vector<Region>& regions, LaunchPlan& plan);
 
 }  // namespace glovebox::plan

@@ -89,9 +89,12 @@ class Regions {
     return {};
   }
 
-  static Result<void> check_workspace(const host::PathFacts& at) {
+  Result<void> check_workspace(const host::PathFacts& at) const {
     if (at.kind != host::PathKind::Directory) {
       return fail(Code::Invalid, "{}: a workspace is a directory", at.path);
+    }
+    if (spec_.workspace->mode == Workspace::Mode::Overlay && !spec_.workspace->layer) {
+      return fail(Code::Invalid, "{}: an overlay needs a layer", at.path);
     }
     if (at.path == "/" || is_own_tree(at.path)) {
       return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box",
@@ -103,7 +106,7 @@ class Regions {
   // What holds where the set says nothing: the system can be read, the workspace used.
   Rights ground(const std::string& path) const {
     if (spec_.workspace && host::is_within(path, spec_.workspace->at.path)) {
-      const bool write = spec_.workspace->mode == Workspace::Mode::Write;
+      const bool write = spec_.workspace->mode != Workspace::Mode::Read;
       return {.read = true, .write = write, .exec = true};
     }
     const bool system = is_system(facts_, path);
@@ -136,6 +139,10 @@ class Regions {
     return {.read = system, .exec = system};
   }
 
+  bool is_layered(const std::string& path) const {
+    return spec_.workspace && spec_.workspace->layer && spec_.workspace->at.path == path;
+  }
+
   const host::PathFacts* find_facts(const std::string& path) const {
     if (spec_.workspace && spec_.workspace->at.path == path) return &spec_.workspace->at;
     const auto found = spec_.paths.find(path);
@@ -151,14 +158,16 @@ class Regions {
     const host::PathFacts* facts = find_facts(text);
     if (facts == nullptr) return check_missing(text, outer, rights);
     TRY_VOID(settle_sockets(*facts, path, rights));
-    if (rights == outer || (rights.none() && outer.none())) return {};
+    const bool layered = is_layered(text) && rights.write;
+    if (!layered && (rights == outer || (rights.none() && outer.none()))) return {};
     TRY_VOID(check_region(*facts, rights));
     const bool less = rights.within(outer);
     if (regions_.size() >= kMaxRegions) {
       return fail(Code::Exhausted, "more than {} places with rules of their own", kMaxRegions);
     }
-    regions_.emplace(text,
-                     Region{*facts, rights, system && less ? Ownership::Kept : Ownership::Mapped});
+    Region region{*facts, rights, system && less ? Ownership::Kept : Ownership::Mapped};
+    if (layered) region.layer = spec_.workspace->layer;
+    regions_.emplace(text, std::move(region));
     return {};
   }
 

@@ -36,11 +36,24 @@ struct TerminalSize {
 // The directory that a box works in, at its own path. Handing it in grants what its mode says,
 // below every denial of the authority.
 struct Workspace {
-  enum class Mode : std::uint8_t { Read, Write };
+  // Overlay: what the box writes lands in a layer; the original is only read.
+  enum class Mode : std::uint8_t { Read, Write, Overlay };
 
   host::PathFacts at;
   Mode mode = Mode::Write;
+  std::optional<host::PathFacts>
+      layer{};  // with Overlay: a directory with `upper` and `work` in it
+  // With Overlay: the layer's start, in ns since 1970. The command starts when the clock that files
+  // are stamped with is past it.
+  std::uint64_t start_ns = 0;
   friend bool operator==(const Workspace&, const Workspace&) = default;
+};
+
+// Which policy a request stands under, for reports: the name it was asked for by, and its digest.
+struct PolicyMark {
+  std::string name;
+  std::string digest;
+  friend bool operator==(const PolicyMark&, const PolicyMark&) = default;
 };
 
 struct SandboxSpec {
@@ -63,6 +76,7 @@ struct SandboxSpec {
   Loopback loopback = Loopback::Up;
   std::optional<TerminalSize> terminal;
   std::set<std::string> waived;
+  std::optional<PolicyMark> policy;
 };
 
 }  // namespace glovebox::plan

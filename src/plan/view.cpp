@@ -181,11 +181,20 @@ void make_cover(const Region& region, std::size_t index, const std::set<const Re
 
 void plan_regions(const std::vector<Region>& regions,
                   const std::map<const Region*, std::size_t>& covers, View& view) {
+  const Region* layered = nullptr;
   for (const Region& region : regions) {
     const std::string target = region.at.path.substr(1);
     if (const auto cover = covers.find(&region); cover != covers.end()) {
-      view.box.push_back(
-          {Op::AttachCover, region.at.device, region.at.inode, cover_name(cover->second), target});
+      // Inside an overlay a file has numbers of the overlay's own.
+      const bool known = !layered || !host::is_within(region.at.path, layered->at.path);
+      view.box.push_back({Op::AttachCover, known ? region.at.device : 0,
+                          known ? region.at.inode : 0, cover_name(cover->second), target});
+    } else if (region.layer) {
+      layered = &region;
+      view.box.push_back({Op::MountOverlay, view.trees.size(), 0, target, "layers"});
+      view.trees.push_back({region.at, Rights{.read = true, .exec = true}, region.ownership});
+      view.trees.push_back(
+          {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
     } else {
       view.box.push_back(
           {Op::AttachTree, view.trees.size(), mount_attributes(region.rights), target});
@@ -222,6 +231,11 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
   scratch.directory("run/shm", 01777);
   scratch.top("home", 0755);
   scratch.directory("home/box", 0700);
+  if (spec.workspace && spec.workspace->layer) {
+    scratch.directory("layers", 0700);
+    scratch.directory("layers/below", 0700);
+    scratch.directory("layers/layer", 0700);
+  }
   for (const auto& [region, index] : covers) make_cover(*region, index, passable, scratch);
   for (const Region& region : regions) {
     plan_mount_point(region, by_path, covers, facts, scratch);

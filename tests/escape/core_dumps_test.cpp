@@ -15,7 +15,7 @@ TEST_P(CoreDumps, CrashLeavesNoCore) {
   const std::string work = make_directory("work");
   Settings settings;
   settings.directory = scratch();
-  const Outcome outcome = probe({"-w", work}, {"core_dump", work}, settings);
+  const Outcome outcome = probe({"-w", work + ":rw"}, {"core_dump", work}, settings);
   EXPECT_THAT(outcome, ended_with(128 + SIGSEGV));
   EXPECT_TRUE(std::filesystem::is_empty(work));
   for (const auto& entry : std::filesystem::directory_iterator(scratch())) {
@@ -27,8 +27,8 @@ TEST_P(CoreDumps, ShellSeesNoCoreEither) {
   const std::string work = make_directory("work");
   const std::string words =
       "ulimit -c unlimited 2>/dev/null; " + probe_path() + " core_dump " + work + "; ls -A";
-  const Outcome outcome =
-      run({"-w", work, "--read", installation().probe_directory()}, {"/bin/sh", "-c", words});
+  const Outcome outcome = run({"-w", work + ":rw", "--read", installation().probe_directory()},
+                              {"/bin/sh", "-c", words});
   EXPECT_THAT(outcome, ended_with(0));
   EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("\ncore")));
   EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("core dumped")));

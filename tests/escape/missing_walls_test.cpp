@@ -17,7 +17,7 @@ class MissingWalls : public BoxTest {
     const std::string work = make_directory(what);
     Settings settings;
     settings.refused_syscalls = calls;
-    const Outcome outcome = run({"-w", work}, {"/usr/bin/touch", work + "/ran"}, settings);
+    const Outcome outcome = run({"-w", work + ":rw"}, {"/usr/bin/touch", work + "/ran"}, settings);
     EXPECT_THAT(outcome, refused_to_start("")) << what;
     EXPECT_FALSE(std::filesystem::exists(work + "/ran")) << what;
     // One sentence, not a trace: the reader learns what is missing.

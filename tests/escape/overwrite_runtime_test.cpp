@@ -39,7 +39,7 @@ TEST_P(OverwriteRuntime, ScriptThatExecutesTheLauncherGetsNowhere) {
   make_file("work/again", "#!/proc/self/exe\n", 0755);
   make_file("work/first", "#!/proc/1/exe\n", 0755);
   for (const char* script : {"/again", "/first"}) {
-    const Outcome outcome = run({"-w", work}, {work + script});
+    const Outcome outcome = run({"-w", work + ":rw"}, {work + script});
     EXPECT_FALSE(outcome.timed_out) << script;
     EXPECT_NE(outcome.code, 0) << script;
   }

@@ -31,12 +31,12 @@ class PlantedSymlinks : public BoxTest {
 };
 
 TEST_P(PlantedSymlinks, LinksInTheWorkspaceLeadNowhereInside) {
-  EXPECT_THAT(probe({"-w", work_}, {"symlink", secret_ + "/canary", work_ + "/file"}),
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"symlink", secret_ + "/canary", work_ + "/file"}),
               ended_with(0));
-  EXPECT_THAT(probe({"-w", work_}, {"symlink", secret_, work_ + "/dir"}), ended_with(0));
-  EXPECT_THAT(probe({"-w", work_}, {"read", work_ + "/file"}), ended_with(ENOENT));
-  EXPECT_THAT(probe({"-w", work_}, {"read", work_ + "/dir/canary"}), ended_with(ENOENT));
-  EXPECT_THAT(probe({"-w", work_}, {"create", work_ + "/dir/new"}),
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"symlink", secret_, work_ + "/dir"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"read", work_ + "/file"}), ended_with(ENOENT));
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"read", work_ + "/dir/canary"}), ended_with(ENOENT));
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"create", work_ + "/dir/new"}),
               refused_with(Errnos{ENOENT, EACCES, EROFS, EEXIST}));
   expect_untouched();
 }
@@ -44,8 +44,8 @@ TEST_P(PlantedSymlinks, LinksInTheWorkspaceLeadNowhereInside) {
 TEST_P(PlantedSymlinks, GrantBelowAWritableTreeIsResolvedBeforeTheBoxExists) {
   // An earlier box replaced "inner" by a link out. Naming it as a grant hands in what the link
   // means to the caller, at the place where that lies, and never mounts over a place outside.
-  EXPECT_THAT(probe({"-w", work_}, {"symlink", "/etc", work_ + "/inner"}), ended_with(0));
-  const Outcome outcome = probe({"-w", work_, "--read", work_ + "/inner"},
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"symlink", "/etc", work_ + "/inner"}), ended_with(0));
+  const Outcome outcome = probe({"-w", work_ + ":rw", "--read", work_ + "/inner"},
                                 {"mounts", "/tmp", "/run", "/home", "/proc", work_});
   EXPECT_THAT(outcome, testing::AnyOf(ended_with(0), refused_to_start("")));
   EXPECT_TRUE(std::filesystem::is_symlink(work_ + "/inner"));
@@ -64,7 +64,7 @@ TEST_P(PlantedSymlinks, MountPointsInAWritableTreeAreNotFollowed) {
   {
     Process flipper(launch);
     for (int i = 0; i < 40; ++i) {
-      const Outcome outcome = run({"-w", work_, "--write", inner},
+      const Outcome outcome = run({"-w", work_ + ":rw", "--write", inner},
                                   {"/bin/sh", "-c", "cat inner/canary; echo x > inner/made"});
       EXPECT_FALSE(outcome.timed_out);
       if (outcome.code == 125) {
@@ -77,15 +77,16 @@ TEST_P(PlantedSymlinks, MountPointsInAWritableTreeAreNotFollowed) {
 
 TEST_P(PlantedSymlinks, ReportIsNotWrittenThroughALink) {
   const std::string report = work_ + "/report.json";
-  const Outcome outcome = glovebox({"run", "--report", report, "-w", work_, "--", "/bin/sh", "-c",
-                                    "rm -f report.json; ln -s " + secret_ + "/canary report.json"});
+  const Outcome outcome =
+      glovebox({"run", "--report", report, "-w", work_ + ":rw", "--", "/bin/sh", "-c",
+                "rm -f report.json; ln -s " + secret_ + "/canary report.json"});
   EXPECT_EQ(outcome.code, 0);
   expect_untouched();
 }
 
 TEST_P(PlantedSymlinks, LinksThatStayInsideWork) {
-  EXPECT_THAT(probe({"-w", work_}, {"symlink", "old", work_ + "/link"}), ended_with(0));
-  EXPECT_THAT(probe({"-w", work_}, {"read", work_ + "/link"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"symlink", "old", work_ + "/link"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work_ + ":rw"}, {"read", work_ + "/link"}), ended_with(0));
 }
 
 BOX_TEST_TIERS(PlantedSymlinks);

@@ -26,7 +26,7 @@ TEST_P(PointerRaces, FlippedPathsNeverLeadOut) {
       "else { while (1) { symlink(\"$w/allowed\", \"$w/t\"); rename(\"$w/t\", \"$w/flip\");"
       "  symlink($s, \"$w/t\"); rename(\"$w/t\", \"$w/flip\");"
       "  symlink('/proc/1/root' . $s, \"$w/t\"); rename(\"$w/t\", \"$w/flip\") } }";
-  const Outcome outcome = run({"-w", work}, {"/usr/bin/perl", "-e", race, work, secret});
+  const Outcome outcome = run({"-w", work + ":rw"}, {"/usr/bin/perl", "-e", race, work, secret});
   EXPECT_THAT(outcome, ended_with(0));
   EXPECT_THAT(outcome.out, testing::HasSubstr("inside")) << "the race did not run";
   EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("outside-canary")));

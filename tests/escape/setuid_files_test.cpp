@@ -23,7 +23,8 @@ TEST_P(SetuidFiles, SetuidProgramsRunAsTheBoxsUser) {
     ASSERT_EQ(chown(copy.c_str(), 0, 0), 0);
   }
   ASSERT_EQ(chmod(copy.c_str(), 06755), 0);
-  for (const Words& options : {Words{"-w", work}, Words{"--read", work}, Words{"--read", copy}}) {
+  for (const Words& options :
+       {Words{"-w", work + ":rw"}, Words{"--read", work}, Words{"--read", copy}}) {
     const Outcome outcome = run(options, {copy, "ids"});
     ASSERT_THAT(outcome, ended_with(0));
     const std::string id = as_root() ? "1000" : std::to_string(caller_ids().uid);
@@ -41,7 +42,7 @@ TEST_P(SetuidFiles, SystemsSetuidProgramsGiveNothing) {
 
 TEST_P(SetuidFiles, NoneCanBeLeftInAWorkspace) {
   const std::string work = make_directory("work");
-  EXPECT_THAT(probe({"-w", work}, {"setuid_file", work + "/trap"}), ended_with(EPERM));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"setuid_file", work + "/trap"}), ended_with(EPERM));
   struct stat info{};
   ASSERT_EQ(stat((work + "/trap").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & (S_ISUID | S_ISGID), 0U) << "a setuid file of the owner outside";
@@ -49,12 +50,14 @@ TEST_P(SetuidFiles, NoneCanBeLeftInAWorkspace) {
 
 TEST_P(SetuidFiles, CopyWithASetuidModeIsRefused) {
   const std::string work = make_directory("work");
-  EXPECT_THAT(probe({"-w", work}, {"copy_self", work + "/trap", "04755"}), ended_with(EPERM));
-  EXPECT_THAT(probe({"-w", work}, {"copy_self", work + "/fine", "0755"}), ended_with(0));
-  EXPECT_NE(run({"-w", work}, {"/bin/chmod", "u+s", work + "/fine"}).code, 0);
-  EXPECT_NE(
-      run({"-w", work}, {"/usr/bin/install", "-m", "4755", "/bin/true", work + "/installed"}).code,
-      0);
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"copy_self", work + "/trap", "04755"}),
+              ended_with(EPERM));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"copy_self", work + "/fine", "0755"}), ended_with(0));
+  EXPECT_NE(run({"-w", work + ":rw"}, {"/bin/chmod", "u+s", work + "/fine"}).code, 0);
+  EXPECT_NE(run({"-w", work + ":rw"},
+                {"/usr/bin/install", "-m", "4755", "/bin/true", work + "/installed"})
+                .code,
+            0);
   for (const auto& entry : std::filesystem::directory_iterator(work)) {
     struct stat info{};
     ASSERT_EQ(stat(entry.path().c_str(), &info), 0);
@@ -64,14 +67,15 @@ TEST_P(SetuidFiles, CopyWithASetuidModeIsRefused) {
 
 TEST_P(SetuidFiles, FileCapabilitiesCannotBeSet) {
   const std::string work = make_directory("work");
-  ASSERT_THAT(probe({"-w", work}, {"copy_self", work + "/program"}), ended_with(0));
-  EXPECT_NE(run({"-w", work}, {"/sbin/setcap", "cap_setuid+ep", work + "/program"}).code, 0);
+  ASSERT_THAT(probe({"-w", work + ":rw"}, {"copy_self", work + "/program"}), ended_with(0));
+  EXPECT_NE(run({"-w", work + ":rw"}, {"/sbin/setcap", "cap_setuid+ep", work + "/program"}).code,
+            0);
   EXPECT_LT(getxattr((work + "/program").c_str(), "security.capability", nullptr, 0), 0);
 }
 
 TEST_P(SetuidFiles, OrdinaryModesCanBeSet) {
   const std::string work = make_tree("work");
-  EXPECT_THAT(probe({"-w", work}, {"chmod", work + "/old", "0700"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"chmod", work + "/old", "0700"}), ended_with(0));
 }
 
 BOX_TEST_TIERS(SetuidFiles);

@@ -125,9 +125,9 @@ TEST_P(CommandLine, CommandThatIsNotExecutable) {
   const std::string work = make_directory("work");
   make_file("work/plain", "#!/bin/sh\necho hi\n", 0644);
   make_file("work/script", "#!/bin/sh\necho hi\n", 0755);
-  EXPECT_THAT(run({"-w", work}, {work + "/plain"}), ended_with(126));
-  EXPECT_THAT(run({"-w", work}, {work}), ended_with(126)) << "a directory";
-  const Outcome script = run({"-w", work}, {"./script"});
+  EXPECT_THAT(run({"-w", work + ":rw"}, {work + "/plain"}), ended_with(126));
+  EXPECT_THAT(run({"-w", work + ":rw"}, {work}), ended_with(126)) << "a directory";
+  const Outcome script = run({"-w", work + ":rw"}, {"./script"});
   EXPECT_THAT(script, ended_with(0));
   EXPECT_EQ(script.out, "hi\n");
 }
@@ -135,7 +135,7 @@ TEST_P(CommandLine, CommandThatIsNotExecutable) {
 TEST_P(CommandLine, InterpreterThatIsNotThereIsNamed) {
   const std::string work = make_directory("work");
   make_file("work/script", "#!/no/such/interpreter -x\n", 0755);
-  const Outcome outcome = run({"-w", work}, {work + "/script"});
+  const Outcome outcome = run({"-w", work + ":rw"}, {work + "/script"});
   EXPECT_THAT(outcome, ended_with(126));
   EXPECT_THAT(outcome.err, testing::HasSubstr("/no/such/interpreter"));
 }
@@ -155,10 +155,10 @@ TEST_P(CommandLine, ProgramOfAnotherArchitectureIsSaid) {
   const std::string work = make_directory("work");
   make_file("work/arm", foreign_elf(183), 0755);
   make_file("work/garbage", "\x01\x02\x03\x04", 0755);
-  const Outcome outcome = run({"-w", work}, {work + "/arm"});
+  const Outcome outcome = run({"-w", work + ":rw"}, {work + "/arm"});
   EXPECT_THAT(outcome, ended_with(126));
   EXPECT_THAT(outcome.err, testing::HasSubstr("architecture"));
-  EXPECT_THAT(run({"-w", work}, {work + "/garbage"}), ended_with(126));
+  EXPECT_THAT(run({"-w", work + ":rw"}, {work + "/garbage"}), ended_with(126));
 }
 
 TEST_P(CommandLine, ManyArguments) {
@@ -187,8 +187,8 @@ TEST_P(CommandLine, OddBytesInArgumentsPass) {
 
 TEST_P(CommandLine, ReportThatCannotBeWrittenIsSaidBeforeTheRun) {
   const std::string work = make_directory("work");
-  const Outcome outcome = glovebox({"run", "--report", "/no/such/dir/report", "-w", work, "--",
-                                    "/usr/bin/touch", work + "/ran"});
+  const Outcome outcome = glovebox({"run", "--report", "/no/such/dir/report", "-w", work + ":rw",
+                                    "--", "/usr/bin/touch", work + "/ran"});
   EXPECT_THAT(outcome, refused_to_start("/no/such/dir/report"));
   EXPECT_FALSE(std::filesystem::exists(work + "/ran"));
 }
@@ -201,7 +201,8 @@ TEST_P(CommandLine, HelpAndVersionWork) {
 
 TEST_P(CommandLine, ExplainRunsNothing) {
   const std::string work = make_directory("work");
-  const Outcome outcome = glovebox({"explain", "-w", work, "--", "/usr/bin/touch", work + "/ran"});
+  const Outcome outcome =
+      glovebox({"explain", "-w", work + ":rw", "--", "/usr/bin/touch", work + "/ran"});
   EXPECT_THAT(outcome, ended_with(0));
   EXPECT_THAT(outcome.out, testing::HasSubstr(work));
   EXPECT_FALSE(std::filesystem::exists(work + "/ran"));

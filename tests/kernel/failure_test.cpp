@@ -89,7 +89,7 @@ TEST_P(Failure, WithoutACallTheLaunchIsRefusedOrTheBoxIsWhole) {
     Settings settings = without(call.number);
     settings.in = input.get();
     const Snapshot before = take_snapshot();
-    const Outcome outcome = probe({"-w", work}, {"walls"}, settings);
+    const Outcome outcome = probe({"-w", work + ":rw"}, {"walls"}, settings);
     EXPECT_FALSE(outcome.timed_out);
     EXPECT_THAT(outcome, testing::AnyOf(ended_with(0), refused_to_start("")));
     EXPECT_EQ(left_since(before, Clock::now() + std::chrono::seconds(5)), Words{});
@@ -108,7 +108,7 @@ TEST_P(Failure, WallsAreNeverLeftOut) {
   const std::string work = make_directory("work");
   for (const Call& call : needed) {
     const Outcome outcome =
-        run({"-w", work}, {"/usr/bin/touch", work + "/ran"}, without(call.number));
+        run({"-w", work + ":rw"}, {"/usr/bin/touch", work + "/ran"}, without(call.number));
     EXPECT_THAT(outcome, refused_to_start("")) << call.name;
     EXPECT_FALSE(std::filesystem::exists(work + "/ran")) << call.name;
   }
@@ -119,7 +119,7 @@ TEST_P(Failure, SeccompCannotBeLeftOut) {
   Settings settings;
   // prctl is the older way to the same filter.
   settings.refused_syscalls = {SYS_seccomp, SYS_prctl};
-  const Outcome outcome = run({"-w", work}, {"/usr/bin/touch", work + "/ran"}, settings);
+  const Outcome outcome = run({"-w", work + ":rw"}, {"/usr/bin/touch", work + "/ran"}, settings);
   EXPECT_THAT(outcome, refused_to_start(""));
   EXPECT_FALSE(std::filesystem::exists(work + "/ran"));
 }
@@ -128,10 +128,11 @@ TEST_P(Failure, NamespacesCannotBeLeftOut) {
   const std::string work = make_directory("work");
   Settings settings;
   settings.refused_syscalls = {SYS_unshare, SYS_clone3};
-  const Outcome outcome = probe({"-w", work}, {"ns_ids"}, settings);
+  const Outcome outcome = probe({"-w", work + ":rw"}, {"ns_ids"}, settings);
   EXPECT_THAT(outcome, testing::AnyOf(ended_with(0), refused_to_start("")));
   settings.refused_syscalls = {SYS_unshare, SYS_clone3, SYS_clone};
-  EXPECT_THAT(run({"-w", work}, {"/usr/bin/touch", work + "/ran"}, settings), refused_to_start(""));
+  EXPECT_THAT(run({"-w", work + ":rw"}, {"/usr/bin/touch", work + "/ran"}, settings),
+              refused_to_start(""));
   EXPECT_FALSE(std::filesystem::exists(work + "/ran"));
 }
 

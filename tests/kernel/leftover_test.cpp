@@ -28,8 +28,8 @@ TEST_P(Leftover, BoxesThatFailInEveryWay) {
   const Snapshot before = take_snapshot();
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(run({}, {"no-such-command"}).code, 127);
-    EXPECT_EQ(run({"-w", work, "--cwd", "/no/such/place"}, {"true"}).code, 125);
-    EXPECT_EQ(run({"--wall", "50ms", "-w", work}, {"/bin/sleep", "1000"}).code, 124);
+    EXPECT_EQ(run({"-w", work + ":rw", "--cwd", "/no/such/place"}, {"true"}).code, 125);
+    EXPECT_EQ(run({"--wall", "50ms", "-w", work + ":rw"}, {"/bin/sleep", "1000"}).code, 124);
     EXPECT_EQ(run({}, {"/bin/sh", "-c", "kill -9 $$"}).code, 137);
   }
   EXPECT_EQ(left(before), Words{});

@@ -123,7 +123,7 @@ TEST_P(Lifetime, BoxMayOutliveItsParentWhenAsked) {
   // dash gives background jobs /dev/null as input, so the line comes over descriptor 3.
   settings.wrapper[2] = "\"$@\" <&" + std::to_string(input.read_end.get()) + " & wait";
   settings.kept = {input.read_end.get()};
-  Running box = start_probe({"--outlive-parent", "--workspace", work},
+  Running box = start_probe({"--outlive-parent", "--workspace", work + ":rw"},
                             {"make_after_line", work + "/proof"}, settings);
   ASSERT_TRUE(box.wait_for("ready"));
   const std::vector<UniqueFd> watched = watch_all();

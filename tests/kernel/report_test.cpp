@@ -119,8 +119,8 @@ TEST_P(Report, ThroughASymlinkDoesNotOverwriteWhatTheBoxPlanted) {
   const std::string canary = make_file("canary", "as it was\n");
   const std::string work = make_directory("work");
   const std::string report = work + "/report.json";
-  const Outcome outcome =
-      glovebox({"run", "--report", report, "-w", work, "--", "/bin/ln", "-sf", canary, report});
+  const Outcome outcome = glovebox(
+      {"run", "--report", report, "-w", work + ":rw", "--", "/bin/ln", "-sf", canary, report});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(read_text(canary), "as it was\n");
 }

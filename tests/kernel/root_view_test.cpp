@@ -93,11 +93,11 @@ TEST_P(RootView, EveryMountIsSealed) {
 TEST_P(RootView, MountsWithGrantsAreSealedToo) {
   const std::string work = make_tree("work");
   const std::string book = make_tree("book");
-  EXPECT_THAT(probe({"--workspace", work, "--read", book},
+  EXPECT_THAT(probe({"--workspace", work + ":rw", "--read", book},
                     {"mounts", "/tmp/none", "/run", "/home", "/proc", work.c_str(), "/tmp"}),
               ended_with(0));
   // Without naming the workspace as writable the check must complain: it does see it.
-  EXPECT_THAT(probe({"--workspace", work}, {"mounts", "/run", "/home", "/proc"}),
+  EXPECT_THAT(probe({"--workspace", work + ":rw"}, {"mounts", "/run", "/home", "/proc"}),
               ended_with(EBADE));
 }
 

@@ -37,7 +37,7 @@ class Workspace : public BoxTest {
 
 TEST_P(Workspace, AppearsAtItsOwnPathAndIsTheWorkingDirectory) {
   const std::string work = make_tree("work");
-  const Outcome outcome = run({"--workspace", work}, {"/bin/sh", "-c", "pwd; cat old"});
+  const Outcome outcome = run({"--workspace", work + ":rw"}, {"/bin/sh", "-c", "pwd; cat old"});
   EXPECT_THAT(outcome, ended_with(0));
   EXPECT_EQ(outcome.out, work + "\nold text\n");
 }
@@ -50,9 +50,10 @@ TEST_P(Workspace, WithoutOneTheBoxStartsInAnEmptyHome) {
 
 TEST_P(Workspace, WritesArriveAndKeepTheOwner) {
   const std::string work = make_tree("work");
-  EXPECT_THAT(probe({"-w", work}, {"create", work + "/new", "made inside\n"}), ended_with(0));
-  EXPECT_THAT(probe({"-w", work}, {"write", work + "/old"}), ended_with(0));
-  EXPECT_THAT(probe({"-w", work}, {"mkdir", work + "/sub"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"create", work + "/new", "made inside\n"}),
+              ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"write", work + "/old"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"mkdir", work + "/sub"}), ended_with(0));
   EXPECT_EQ(read_text(work + "/new"), "made inside\n");
   EXPECT_EQ(facts_of(work + "/new").st_uid, caller_ids().uid);
   EXPECT_EQ(facts_of(work + "/new").st_gid, caller_ids().gid);
@@ -62,7 +63,7 @@ TEST_P(Workspace, WritesArriveAndKeepTheOwner) {
 TEST_P(Workspace, OwnerAppearsAsTheBoxsUser) {
   const std::string work = make_tree("work");
   const std::string id = as_root() ? "1000" : std::to_string(caller_ids().uid);
-  EXPECT_THAT(lines_after(probe({"-w", work}, {"stat", work + "/old"}).out, "mode="),
+  EXPECT_THAT(lines_after(probe({"-w", work + ":rw"}, {"stat", work + "/old"}).out, "mode="),
               testing::ElementsAre(testing::HasSubstr("uid=" + id + " gid=" + id)));
 }
 
@@ -72,8 +73,8 @@ TEST_P(Workspace, TreeOfAnotherUserIsUsableAsRoot) {
   ASSERT_EQ(chown(work.c_str(), 12345, 23456), 0);
   ASSERT_EQ(chown((work + "/old").c_str(), 12345, 23456), 0);
   ASSERT_EQ(chmod((work + "/old").c_str(), 0600), 0);
-  EXPECT_THAT(probe({"-w", work}, {"read", work + "/old"}), ended_with(0));
-  EXPECT_THAT(probe({"-w", work}, {"create", work + "/new"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", work + "/old"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"create", work + "/new"}), ended_with(0));
   EXPECT_EQ(facts_of(work + "/new").st_uid, 12345U);
   EXPECT_EQ(facts_of(work + "/new").st_gid, 23456U);
 }
@@ -83,12 +84,12 @@ TEST_P(Workspace, FilesOfOthersInTheTreeStayOutOfReach) {
   const std::string work = make_tree("work");
   const std::string secret = make_file("work/secret", "of somebody else\n", 0600);
   ASSERT_EQ(chown(secret.c_str(), 54321, 54321), 0);
-  EXPECT_THAT(probe({"-w", work}, {"read", secret}), ended_with(EACCES));
-  EXPECT_THAT(probe({"-w", work}, {"chmod", secret, "0666"}),
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", secret}), ended_with(EACCES));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"chmod", secret, "0666"}),
               refused_with(Errnos{EPERM, EOVERFLOW}));
-  EXPECT_THAT(probe({"-w", work}, {"chown", work + "/old", "0"}),
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"chown", work + "/old", "0"}),
               refused_with(Errnos{EPERM, EINVAL}));
-  EXPECT_THAT(probe({"-w", work}, {"chown", work + "/old", "54321"}),
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"chown", work + "/old", "54321"}),
               refused_with(Errnos{EPERM, EINVAL}));
   EXPECT_EQ(facts_of(secret).st_uid, 54321U);
 }
@@ -101,9 +102,9 @@ TEST_P(Workspace, OrdinaryUserGainsNothing) {
   ASSERT_EQ(chmod((work + "/old").c_str(), 0644), 0);
   const std::string secret = make_file("work/secret", "root's\n", 0600);
   ASSERT_EQ(chown(secret.c_str(), 0, 0), 0);
-  EXPECT_THAT(probe({"-w", work}, {"read", work + "/old"}), ended_with(0));
-  EXPECT_THAT(probe({"-w", work}, {"write", work + "/old"}), ended_with(EACCES));
-  EXPECT_THAT(probe({"-w", work}, {"read", secret}), ended_with(EACCES));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", work + "/old"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"write", work + "/old"}), ended_with(EACCES));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", secret}), ended_with(EACCES));
 }
 
 TEST_P(Workspace, ReadOnlyModeRefusesEveryChange) {
@@ -170,7 +171,7 @@ TEST_P(Workspace, ReadableInsideWritableInAnyOrder) {
   const std::string denial = "write=" + inner;
   for (const Words& options :
        {Words{"--write", outer, "--deny", denial}, Words{"--deny", denial, "--write", outer},
-        Words{"-w", outer, "--deny", denial}}) {
+        Words{"-w", outer + ":rw", "--deny", denial}}) {
     EXPECT_THAT(probe(options, {"write", outer + "/old"}), ended_with(0));
     EXPECT_THAT(probe(options, {"read", inner + "/old"}), ended_with(0));
     EXPECT_THAT(probe(options, {"write", inner + "/old"}), ended_with(EROFS));
@@ -184,7 +185,7 @@ TEST_P(Workspace, SymlinkedPathsAreResolvedOnce) {
   const std::string work = make_tree("real");
   const std::string link = scratch() + "/link";
   fs::create_symlink(work, link);
-  const Outcome outcome = run({"--workspace", link}, {"/bin/sh", "-c", "pwd -P; cat old"});
+  const Outcome outcome = run({"--workspace", link + ":rw"}, {"/bin/sh", "-c", "pwd -P; cat old"});
   EXPECT_THAT(outcome, ended_with(0));
   EXPECT_EQ(outcome.out, work + "\nold text\n");
 }
@@ -193,17 +194,17 @@ TEST_P(Workspace, LinksThatPointOutLeadNowhere) {
   const std::string canary = make_file("canary", "outside\n");
   const std::string work = make_tree("work");
   fs::create_symlink(canary, work + "/out");
-  EXPECT_THAT(probe({"-w", work}, {"read", work + "/out"}), ended_with(ENOENT));
-  EXPECT_THAT(probe({"-w", work}, {"read", work + "/../canary"}), ended_with(ENOENT));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", work + "/out"}), ended_with(ENOENT));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", work + "/../canary"}), ended_with(ENOENT));
 }
 
 TEST_P(Workspace, BelowTmpLeavesTmpPrivate) {
   const std::string work = make_tree("work");
   const std::string neighbour = make_file("neighbour", "outside\n");
-  EXPECT_THAT(probe({"-w", work}, {"read", neighbour}), ended_with(ENOENT));
-  EXPECT_THAT(probe({"-w", work}, {"create", "/tmp/private"}), ended_with(0));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", neighbour}), ended_with(ENOENT));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"create", "/tmp/private"}), ended_with(0));
   EXPECT_FALSE(fs::exists("/tmp/private"));
-  EXPECT_THAT(probe({"-w", work}, {"create", scratch() + "/beside"}),
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"create", scratch() + "/beside"}),
               testing::Not(ended_with(125)));
   EXPECT_FALSE(fs::exists(scratch() + "/beside"));
 }
@@ -216,15 +217,15 @@ TEST_P(Workspace, WorksWhereverItLies) {
     const Elsewhere tree(top + "/deep", caller_ids());
     // An ordinary user cannot enter /root, and so cannot hand anything of it in.
     if (!as_root() && std::string(where) == "/root") {
-      EXPECT_THAT(run({"-w", tree.path}, {"true"}), refused_to_start(""));
+      EXPECT_THAT(run({"-w", tree.path + ":rw"}, {"true"}), refused_to_start(""));
       fs::remove_all(top);
       continue;
     }
-    EXPECT_THAT(probe({"-w", tree.path}, {"write", tree.path + "/old", "changed!\n"}),
+    EXPECT_THAT(probe({"-w", tree.path + ":rw"}, {"write", tree.path + "/old", "changed!\n"}),
                 ended_with(0))
         << where;
     EXPECT_EQ(read_text(tree.path + "/old"), "changed!\n") << where;
-    EXPECT_THAT(probe({"-w", tree.path}, {"create", "/tmp/x"}), ended_with(0)) << where;
+    EXPECT_THAT(probe({"-w", tree.path + ":rw"}, {"create", "/tmp/x"}), ended_with(0)) << where;
     fs::remove_all(top);
   }
 }
@@ -242,8 +243,10 @@ TEST_P(Workspace, LongAndOddNamesWork) {
 
 TEST_P(Workspace, SystemDirectoriesInsideAreStillReadOnly) {
   const std::string work = make_tree("work");
-  EXPECT_THAT(probe({"-w", work}, {"create", "/usr/new"}), refused_with(Errnos{EROFS, EACCES}));
-  EXPECT_THAT(probe({"-w", work}, {"read", "/etc/shadow"}), refused_with(Errnos{EACCES, ENOENT}));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"create", "/usr/new"}),
+              refused_with(Errnos{EROFS, EACCES}));
+  EXPECT_THAT(probe({"-w", work + ":rw"}, {"read", "/etc/shadow"}),
+              refused_with(Errnos{EACCES, ENOENT}));
 }
 
 BOX_TEST_TIERS(Workspace);

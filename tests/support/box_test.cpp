@@ -194,9 +194,14 @@ Words BoxTest::command_line(const std::string& report, const Words& options, con
   return words;
 }
 
+Settings BoxTest::with_state(Settings settings) const {
+  settings.environment.push_back("GLOVEBOX_STATE=" + scratch_ + "/.state");
+  return settings;
+}
+
 Running BoxTest::start(const Words& options, const Words& command, const Settings& settings) {
   const std::string report = scratch_ + "/.report-" + std::to_string(++run_count_) + ".json";
-  return {command_line(report, options, command), settings, caller(), report};
+  return {command_line(report, options, command), with_state(settings), caller(), report};
 }
 
 Running BoxTest::start_probe(const Words& options, const Words& words, const Settings& settings) {
@@ -224,7 +229,7 @@ Outcome BoxTest::probe(const Words& options, const Words& words, const Settings&
 Outcome BoxTest::glovebox(const Words& arguments, const Settings& settings) {
   Words words{installation().glovebox()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return Running(words, settings, caller(), "").finish();
+  return Running(words, with_state(settings), caller(), "").finish();
 }
 
 std::string BoxTest::make_file(const std::string& name, const std::string& text, unsigned mode) {

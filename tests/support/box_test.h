@@ -127,6 +127,8 @@ class BoxTest : public testing::TestWithParam<Tier> {
   static std::vector<pid_t> box_processes() { return descendants_of(getpid()); }
 
  private:
+  // Layers of a test are its own.
+  Settings with_state(Settings settings) const;
   static Words command_line(const std::string& report, const Words& options, const Words& command);
 
   std::string scratch_;

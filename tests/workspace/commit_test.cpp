@@ -40,7 +40,7 @@ TEST_F(Commit, ChangeOfTheOriginalIsAConflictAndNothingIsDone) {
   wait_for_tick();
   write_file(origin() / "a", "mine\n");
   const CommitResult result = commit_all();
-  EXPECT_THAT(paths(result.conflicts), ElementsAre("a"));
+  EXPECT_THAT(paths(result.conflicts), ElementsAre("a")) << to_text(result.conflicts.back());
   EXPECT_THAT(result.applied, IsEmpty());
   EXPECT_EQ(read_text(origin() / "b"), "old b\n");
   // Left out by name, the rest can go.
@@ -165,6 +165,7 @@ TEST_F(Commit, DryRunTouchesNothing) {
   options.act = Act::DryRun;
   const auto result = commit(layer(), *original, options);
   ASSERT_TRUE(result);
+  ASSERT_FALSE(result->is_refused()) << to_text(result->conflicts.front());
   EXPECT_THAT(to_lines(result->applied), ElementsAre("modified a (content)"));
   EXPECT_EQ(result->number, 0U);
   EXPECT_EQ(read_tree_with_times(origin()), before);
@@ -263,6 +264,70 @@ TEST_F(Commit, UndoGoesBackOneCommitAtATime) {
   EXPECT_EQ(read_text(origin() / "a"), "old a\n");
   const auto original = layer().open_original();
   EXPECT_EQ(undo(layer(), *original).error().code, Code::NotFound);
+}
+
+TEST_F(Commit, UndoGoesBackThroughADirectoryThatWasRestored) {
+  begin();
+  write_upper("n/x", "1\n");
+  ASSERT_FALSE(commit_all().is_refused());
+  fs::remove_all(upper() / "n");
+  make_whiteout(upper() / "n");
+  ASSERT_FALSE(commit_all().is_refused());
+  EXPECT_FALSE(fs::exists(origin() / "n"));
+  ASSERT_TRUE(undo_last().conflicts.empty());
+  EXPECT_EQ(read_text(origin() / "n/x"), "1\n");
+  ASSERT_TRUE(undo_last().conflicts.empty());
+  EXPECT_FALSE(fs::exists(origin() / "n"));
+}
+
+TEST_F(Commit, ClosedDirectoriesComeAndGo) {
+  fs::create_directories(origin() / "ro/sub");
+  write_file(origin() / "ro/sub/f", "f\n");
+  ::chmod((origin() / "ro/sub").c_str(), 0555);
+  ::chmod((origin() / "ro").c_str(), 0555);
+  begin();
+  make_whiteout(upper() / "ro");
+  fs::create_directories(upper() / "closed");
+  write_file(upper() / "closed/x", "x");
+  ::chmod((upper() / "closed").c_str(), 0555);
+  const Tree before = read_tree_with_times(origin());
+  ASSERT_FALSE(commit_all().is_refused());
+  EXPECT_FALSE(fs::exists(origin() / "ro"));
+  EXPECT_EQ(fs::status(origin() / "closed").permissions(), fs::perms{0555});
+  ASSERT_TRUE(undo_last().conflicts.empty());
+  EXPECT_EQ(read_tree_with_times(origin()), before);
+}
+
+// The layer on the disk, the workspace in memory: backups cannot be renamed and are copied.
+TEST_F(Commit, BackupsMayBeOnAnotherFilesystem) {
+  const TempDir disk(Ground::Disk);
+  wait_for_tick();
+  const auto other_root = open_layer_root(disk.path("layers"));
+  ASSERT_TRUE(other_root);
+  auto other = make_layer(*other_root, {.origin = origin()});
+  ASSERT_TRUE(other);
+  const fs::path there = other->upper_path();
+  write_file(there / "a", "box\n");
+  make_whiteout(there / "src");
+  const Tree before = read_tree_with_times(origin());
+  const auto original = other->open_original();
+  const auto result = commit(*other, *original, {});
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_FALSE(result->is_refused());
+  EXPECT_EQ(read_tree(origin()), (Tree{{"a", "file 0644 box\n"}, {"b", "file 0644 old b\n"}}));
+  const auto undone = undo(*other, *original);
+  ASSERT_TRUE(undone) << undone.error().message;
+  EXPECT_EQ(read_tree_with_times(origin()), before);
+}
+
+TEST_F(Commit, WithoutRulesTheBuiltInOnesHold) {
+  begin();
+  write_upper(".envrc", "evil");
+  const auto original = layer().open_original();
+  const auto result = commit(layer(), *original, {});
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->held.size(), 1U);
+  EXPECT_EQ(result->held[0].rule, "directory-environment");
 }
 
 TEST_F(Commit, ASparseFileStaysSparse) {

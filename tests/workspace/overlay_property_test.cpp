@@ -189,9 +189,9 @@ std::vector<Case> cases() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, OverlayProperty, testing::ValuesIn(cases()), [](const auto& info) {
-  return fmt::format("{}_{}_{}", info.param.prefix == MarkPrefix::User ? "user" : "trusted",
-                     info.param.ground == Ground::Disk ? "disk" : "memory", info.param.seed);
+INSTANTIATE_TEST_SUITE_P(Seeds, OverlayProperty, testing::ValuesIn(cases()), [](const auto& test) {
+  return fmt::format("{}_{}_{}", test.param.prefix == MarkPrefix::User ? "user" : "trusted",
+                     test.param.ground == Ground::Disk ? "disk" : "memory", test.param.seed);
 });
 
 }  // namespace

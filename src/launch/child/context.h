@@ -73,6 +73,7 @@ bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t ino
                    const char* target) noexcept;
 bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept;
 bool attach_cover(const ChildContext& context, const plan::FlatStep& step) noexcept;
+bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noexcept;
 bool mount_proc() noexcept;
 bool mount_terminals() noexcept;
 bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,
@@ -97,6 +98,7 @@ bool landlock_allow(const ChildContext& context, const char* path, std::uint64_t
 bool landlock_enforce(ChildContext& context) noexcept;
 bool install_filter(const ChildContext& context) noexcept;
 bool open_terminal(ChildContext& context, std::uint64_t rows, std::uint64_t columns) noexcept;
+bool await_clock(std::uint64_t ns) noexcept;
 bool close_files(ChildContext& context) noexcept;
 
 // Writes "inside outside 1" style maps of the calling process; also used by the launcher itself.

@@ -20,6 +20,15 @@ bool make_file(int dir, const char* path, mode_t mode) noexcept {
   return fd >= 0;
 }
 
+// No magic link: /proc/self/fd leads to what the launch itself has open.
+bool change_directory(const char* path) noexcept {
+  const int place = sys::openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
+  if (place < 0) return false;
+  const bool done = ::fchdir(place) == 0;
+  sys::close_quietly(place);
+  return done;
+}
+
 }  // namespace
 
 // One case per operation and no default: the compiler names an operation that is missing.
@@ -44,8 +53,9 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::MountTerminals: return mount_terminals();
     case Op::AttachCover: return attach_cover(context, step);
     case Op::AttachTree: return attach_tree(context, step.a, step.b, text);
+    case Op::MountOverlay: return mount_overlay(context, step);
     case Op::SetHostname: return ::sethostname(text, __builtin_strlen(text)) == 0;
-    case Op::ChangeDirectory: return ::chdir(text) == 0;
+    case Op::ChangeDirectory: return change_directory(text);
     case Op::SetLimit: return set_limit(step.a, step.b);
     case Op::CapLimit: return cap_limit(step.a, step.b);
     case Op::OpenTerminal: return open_terminal(context, step.a, step.b);
@@ -57,6 +67,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::LandlockEnforce: return landlock_enforce(context);
     case Op::InstallFilter: return install_filter(context);
     case Op::EnterCgroups: return enter_cgroups(context);
+    case Op::AwaitClock: return await_clock(step.a);
     case Op::CloseFiles: return close_files(context);
   }
   errno = EINVAL;

@@ -1,0 +1,96 @@
+// The workspace as an overlay: the original below, a layer of the session's on top.
+//
+// Both lie in the box's private tmpfs, under the place that /tmp covers: the overlay takes private
+// copies of them when it is made, and no path of the box leads there. The directories have names of
+// ours, so nothing in the mount's options comes from a caller.
+
+#include "launch/child/context.h"
+#include "launch/child/sys.h"
+
+#include <linux/mount.h>
+#include <time.h>
+
+namespace glovebox::launch {
+namespace {
+
+constexpr std::uint64_t kAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+
+// Marks of a layer that was mounted before: written by the kernel so that nobody trusts a layer
+// that a crash of the machine may have cut short. The box sees none of it.
+bool forget_volatile() noexcept {
+  constexpr const char* kMark = "layer/work/work/incompat/volatile";
+  if (::syscall(SYS_unlinkat, AT_FDCWD, kMark, AT_REMOVEDIR) == 0) return true;
+  return errno == ENOENT;
+}
+
+bool set_options(int fs) noexcept {
+  constexpr unsigned kSetFlag = 0;  // FSCONFIG_SET_FLAG
+  return sys::fsconfig_string(fs, "lowerdir", "below") &&
+         sys::fsconfig_string(fs, "upperdir", "layer/upper") &&
+         sys::fsconfig_string(fs, "workdir", "layer/work") &&
+         ::syscall(SYS_fsconfig, fs, kSetFlag, "userxattr", nullptr, 0) == 0 &&
+         ::syscall(SYS_fsconfig, fs, kSetFlag, "volatile", nullptr, 0) == 0;
+}
+
+int make_overlay() noexcept {
+  const int fs = sys::fsopen("overlay");
+  if (fs < 0) return -1;
+  int mount = -1;
+  if (set_options(fs) && sys::fsconfig_create(fs)) mount = sys::fsmount(fs, kAttributes);
+  sys::close_quietly(fs);
+  return mount;
+}
+
+bool attach_layers(const ChildContext& context, std::uint64_t first) noexcept {
+  constexpr unsigned kEmpty = MOVE_MOUNT_F_EMPTY_PATH;
+  return sys::move_mount(context.tree_fds[first], "", AT_FDCWD, "below", kEmpty) &&
+         sys::move_mount(context.tree_fds[first + 1], "", AT_FDCWD, "layer", kEmpty);
+}
+
+}  // namespace
+
+bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noexcept {
+  if (step.a + 1 >= context.tree_fds.size()) {
+    errno = EINVAL;
+    return false;
+  }
+  // The place first: the steps that follow stand in the new root again.
+  const int place = sys::openat2(AT_FDCWD, context.strings + step.text, O_PATH,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (place < 0) return false;
+  const int stage = ::openat(context.scratch_fd, context.strings + step.other,
+                             O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  bool done =
+      stage >= 0 && ::fchdir(stage) == 0 && attach_layers(context, step.a) && forget_volatile();
+  const int mount = done ? make_overlay() : -1;
+  done = mount >= 0 &&
+         sys::move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  sys::close_quietly(mount);
+  sys::close_quietly(stage);
+  sys::close_quietly(place);
+  return ::chdir("/") == 0 && done;
+}
+
+// Files are stamped with a clock that stands still for a tick of some milliseconds. When the box
+// reads nothing in the tick that its layer began in, a stamp says whether a change of the original
+// came before the layer's start or after what the box may have read.
+bool await_clock(std::uint64_t ns) noexcept {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  constexpr std::uint64_t kLongestTick = 20'000'000;
+  timespec now{};
+  std::uint64_t waited = 0;
+  while (true) {
+    if (::clock_gettime(CLOCK_REALTIME_COARSE, &now) != 0) return false;
+    const std::uint64_t at =
+        static_cast<std::uint64_t>(now.tv_sec) * kSecond + static_cast<std::uint64_t>(now.tv_nsec);
+    if (at > ns) return true;
+    // A clock that was set back since: the changes of such a session are told by other means.
+    if (ns - at > kSecond || waited > 10 * kLongestTick) return true;
+    constexpr std::uint64_t kStep = 250'000;
+    const timespec step{0, kStep};
+    ::nanosleep(&step, nullptr);
+    waited += kStep;
+  }
+}
+
+}  // namespace glovebox::launch

@@ -1,0 +1,190 @@
+#include "workspace/gate_rules.h"
+
+#include "workspace/text.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace glovebox::workspace {
+namespace {
+
+constexpr std::size_t kLargestFile = std::size_t{1} << 20;
+constexpr std::size_t kMostRules = 1000;
+
+constexpr std::array kConditions = {
+    Condition::Any,
+    Condition::LinkPointsOut,
+    Condition::SetId,
+    Condition::SpecialFile,
+    Condition::FileCapability,
+    Condition::Executable,
+    Condition::GitConfigExecutes,
+    Condition::AttributesBind,
+};
+
+auto broken(std::string_view where, const YAML::Node& node, std::string_view what) {
+  return fail(Code::Invalid, "{}:{}: {}", where, node.Mark().line + 1, what);
+}
+
+Result<std::string> read_text(const YAML::Node& node, std::string_view where) {
+  if (!node.IsScalar() || node.Scalar().empty()) return broken(where, node, "a text is missing");
+  return node.Scalar();
+}
+
+Result<std::vector<std::string>> read_texts(const YAML::Node& node, std::string_view where) {
+  if (!node.IsSequence()) return broken(where, node, "a list is missing");
+  std::vector<std::string> texts;
+  for (const YAML::Node& item : node) {
+    TRY(std::string text, read_text(item, where));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+Result<std::vector<Glob>> read_globs(const YAML::Node& node, std::string_view where) {
+  TRY(const auto texts, read_texts(node, where));
+  return parse_globs(texts, Case::Folded);
+}
+
+Result<Condition> read_condition(const YAML::Node& node, std::string_view where) {
+  TRY(const std::string text, read_text(node, where));
+  for (const Condition condition : kConditions) {
+    if (text == to_text(condition)) return condition;
+  }
+  return broken(where, node, fmt::format("unknown condition '{}'", printable(text)));
+}
+
+// One rule with the examples that it must decide as the file says.
+struct Draft {
+  GateRule rule;
+  std::vector<std::string> holds;
+  std::vector<std::string> passes;
+};
+
+Result<void> read_field(const std::string& name, const YAML::Node& value, std::string_view where,
+                        Draft& draft) {
+  if (name == "name") {
+    TRY(draft.rule.name, read_text(value, where));
+  } else if (name == "when") {
+    TRY(draft.rule.when, read_condition(value, where));
+  } else if (name == "paths") {
+    TRY(draft.rule.paths, read_globs(value, where));
+  } else if (name == "except") {
+    TRY(draft.rule.except, read_globs(value, where));
+  } else if (name == "keys") {
+    TRY(draft.rule.keys, read_texts(value, where));
+  } else if (name == "why") {
+    TRY(draft.rule.why, read_text(value, where));
+  } else if (name == "holds") {
+    TRY(draft.holds, read_texts(value, where));
+  } else if (name == "passes") {
+    TRY(draft.passes, read_texts(value, where));
+  } else {
+    return broken(where, value, fmt::format("unknown field '{}'", printable(name)));
+  }
+  return {};
+}
+
+Result<void> check_rule(const Draft& draft, const YAML::Node& node, std::string_view where) {
+  const GateRule& rule = draft.rule;
+  if (rule.name.empty() || rule.why.empty() || rule.paths.empty()) {
+    return broken(where, node, "a rule needs a name, paths and a reason (why)");
+  }
+  if ((rule.when == Condition::GitConfigExecutes) == rule.keys.empty()) {
+    return broken(where, node, "keys belong to git-config-executes, and it needs them");
+  }
+  for (const std::string& path : draft.holds) {
+    if (rule.covers(path)) continue;
+    return broken(where, node, fmt::format("{} does not hold '{}'", rule.name, printable(path)));
+  }
+  for (const std::string& path : draft.passes) {
+    if (!rule.covers(path)) continue;
+    return broken(where, node, fmt::format("{} holds '{}'", rule.name, printable(path)));
+  }
+  return {};
+}
+
+Result<GateRule> read_rule(const YAML::Node& node, std::string_view where) {
+  if (!node.IsMap()) return broken(where, node, "a rule is missing");
+  Draft draft;
+  std::set<std::string> seen;
+  for (const auto& field : node) {
+    TRY(const std::string name, read_text(field.first, where));
+    if (!seen.insert(name).second) return broken(where, field.first, "a field is there twice");
+    TRY_VOID(read_field(name, field.second, where, draft));
+  }
+  TRY_VOID(check_rule(draft, node, where));
+  return std::move(draft.rule);
+}
+
+Result<GateRules> read_document(const YAML::Node& document, std::string_view where) {
+  if (!document.IsMap() || document.size() != 2 || !document["version"] || !document["rules"]) {
+    return broken(where, document, "a file of rules has 'version' and 'rules' and nothing else");
+  }
+  if (!document["version"].IsScalar() || document["version"].Scalar() != "1") {
+    return fail(Code::Unsupported, "{}: only version 1 is known", where);
+  }
+  const YAML::Node rules = document["rules"];
+  if (!rules.IsSequence() || rules.size() > kMostRules) {
+    return broken(where, rules, "rules are a list, of 1000 at most");
+  }
+  GateRules found;
+  for (const YAML::Node& node : rules) {
+    TRY(GateRule rule, read_rule(node, where));
+    TRY(found, extend_gate_rules(std::move(found), {rule}));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string_view to_text(Condition condition) {
+  switch (condition) {
+    case Condition::Any: return "any";
+    case Condition::LinkPointsOut: return "link-points-out";
+    case Condition::SetId: return "set-id";
+    case Condition::SpecialFile: return "special-file";
+    case Condition::FileCapability: return "file-capability";
+    case Condition::Executable: return "executable";
+    case Condition::GitConfigExecutes: return "git-config-executes";
+    case Condition::AttributesBind: return "attributes-bind";
+  }
+  return "unknown";
+}
+
+bool GateRule::covers(std::string_view path) const {
+  const auto matches = [&](const Glob& glob) { return glob.matches(path); };
+  return std::any_of(paths.begin(), paths.end(), matches) &&
+         std::none_of(except.begin(), except.end(), matches);
+}
+
+Result<GateRules> parse_gate_rules(const std::string& text, std::string_view where) {
+  if (text.size() > kLargestFile) return fail(Code::Exhausted, "{}: too large", where);
+  // yaml-cpp throws; nothing of it leaves this function.
+  try {
+    return read_document(YAML::Load(text), where);
+  } catch (const YAML::Exception& error) {
+    return fail(Code::Invalid, "{}:{}: {}", where, error.mark.line + 1, printable(error.msg));
+  }
+}
+
+Result<GateRules> builtin_gate_rules() {
+  return parse_gate_rules(std::string(embedded_gate_rules()), "commit-gate.yaml");
+}
+
+Result<GateRules> extend_gate_rules(GateRules rules, const GateRules& more) {
+  for (const GateRule& rule : more) {
+    const bool is_taken = std::any_of(
+        rules.begin(), rules.end(), [&](const GateRule& other) { return other.name == rule.name; });
+    if (is_taken) {
+      return fail(Code::Invalid, "two rules named '{}'", printable(rule.name));
+    }
+    rules.push_back(rule);
+  }
+  return rules;
+}
+
+}  // namespace glovebox::workspace

@@ -1,0 +1,43 @@
+// Patterns for paths: `*` and `?` within a name, `[a-z]` classes, `**` for any number of names.
+//
+// Matching works by name, takes time in proportion to path times pattern whatever either holds (a
+// hostile path cannot make it explode), and knows no escape character.
+#pragma once
+
+#include "base/result.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace glovebox::workspace {
+
+enum class Case : unsigned char { Exact, Folded };  // Folded: ASCII letters compare equal
+
+class Glob {
+ public:
+  // Refuses an empty pattern, one with empty names ("a//b"), "." or "..", and an open class.
+  static Result<Glob> parse(std::string_view pattern, Case letters = Case::Exact);
+
+  // The whole path: "src/*.c" matches "src/a.c" and not "src/x/a.c".
+  bool matches(std::string_view path) const;
+
+  // As a person names things on a command line: also everything below what the pattern matches,
+  // and a pattern without "/" matches a name at any depth.
+  bool selects(std::string_view path) const;
+
+  const std::string& pattern() const { return pattern_; }
+  friend bool operator==(const Glob&, const Glob&) = default;
+
+ private:
+  bool matches_names(const std::vector<std::string_view>& names) const;
+
+  std::string pattern_;
+  std::vector<std::string> parts_;
+  Case letters_ = Case::Exact;
+};
+
+Result<std::vector<Glob>> parse_globs(const std::vector<std::string>& patterns,
+                                      Case letters = Case::Exact);
+
+}  // namespace glovebox::workspace

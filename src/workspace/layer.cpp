@@ -1,0 +1,173 @@
+#include "workspace/layer.h"
+
+#include "base/file.h"
+#include "workspace/layer_json.h"
+#include "workspace/records.h"
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace glovebox::workspace {
+namespace {
+
+constexpr std::size_t kLargestRecord = std::size_t{256} << 20;
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+Result<std::string> make_id(std::int64_t time) {
+  std::array<unsigned char, 3> salt{};
+  if (::getrandom(salt.data(), salt.size(), 0) != static_cast<ssize_t>(salt.size())) {
+    return fail_os(errno, "read random bytes");
+  }
+  const time_t seconds = time / 1'000'000'000;
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}{:02}{:02}-{:02}{:02}{:02}-{:03}-{:02x}{:02x}{:02x}",
+                     parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                     parts.tm_min, parts.tm_sec, time / 1'000'000 % 1000, salt[0], salt[1],
+                     salt[2]);
+}
+
+Result<void> make_owned(BorrowedFd dir, const char* name, unsigned mode, const LayerFacts& facts) {
+  if (::mkdirat(dir.get(), name, 0700) != 0) return fail_os(errno, "make {}", name);
+  const bool is_ours = facts.upper_uid == ::geteuid() && facts.upper_gid == ::getegid();
+  if (!is_ours && ::fchownat(dir.get(), name, facts.upper_uid, facts.upper_gid, 0) != 0) {
+    return fail_os(errno, "give {} to uid {}", name, facts.upper_uid);
+  }
+  if (::fchmodat(dir.get(), name, mode, 0) != 0) return fail_os(errno, "set the mode of {}", name);
+  return {};
+}
+
+// The overlay shows the mode of its upper root as that of the workspace.
+Result<void> fill_layer(BorrowedFd dir, const LayerFacts& facts, const Base& base, unsigned mode) {
+  TRY_VOID(make_owned(dir, "box", 0700, facts));
+  TRY(const UniqueFd box, open_directory(dir, "box"));
+  TRY_VOID(make_owned(box, "upper", mode, facts));
+  TRY_VOID(make_owned(box, "work", 0700, facts));
+  if (::mkdirat(dir.get(), "commits", 0700) != 0) return fail_os(errno, "make commits");
+  TRY_VOID(write_record(dir, "base.json", encode_base(base), Durability::Lazy));
+  return write_record(dir, "layer.json", encode_facts(facts), Durability::Lazy);
+}
+
+Result<Layer> open_by_id(const LayerRoot& root, const std::string& id) {
+  TRY(UniqueFd dir, open_file_at(root.dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  TRY(const std::string facts_text, read_file_at(dir, "layer.json"));
+  TRY(LayerFacts facts, decode_facts(facts_text));
+  TRY(const std::string base_text, read_file_at(dir, "base.json", kLargestRecord));
+  TRY(Base base, decode_base(base_text));
+  return Layer(std::move(dir), fmt::format("{}/{}", root.path, id), std::move(facts),
+               std::move(base));
+}
+
+Result<void> record_below(BorrowedFd dir, const std::string& path, const BaseDirectory& base,
+                          std::size_t depth, KnownNodes& known) {
+  if (depth > kDeepestTree || known.size() >= kMostKnown) return {};
+  TRY(const auto entries, list_directory(dir));
+  for (const Entry& entry : entries) {
+    if (entry.type != NodeType::Directory) continue;
+    TRY(const Node node, look(dir, entry.name));
+    const std::string below = join_path(path, entry.name);
+    const BaseDirectory child = base.child(below, node);
+    const auto opened = open_directory(dir, entry.name);
+    if (!opened || !child.is_same()) continue;  // unreadable or already doubtful: stays unknown
+    known.insert_or_assign(below, Known{.inode = node.inode, .changed = node.changed});
+    TRY_VOID(record_below(*opened, below, child, depth + 1, known));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LayerRoot> open_layer_root(const std::string& path) {
+  TRY(UniqueFd dir, open_private_directory(path));
+  return LayerRoot{.path = path, .dir = std::move(dir)};
+}
+
+Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
+  TRY(const UniqueFd original, open_file(request.origin, O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  TRY(const Node node, look(original));
+  LayerFacts facts;
+  facts.origin = request.origin;
+  facts.prefix = request.prefix;
+  facts.created = now();
+  facts.uid = ::geteuid();
+  facts.upper_uid = request.upper_uid.value_or(::geteuid());
+  facts.upper_gid = request.upper_gid.value_or(::getegid());
+  TRY(facts.id, make_id(facts.created));
+  TRY(Base base, make_base(original));
+
+  const std::string draft = ".new-" + facts.id;
+  if (::mkdirat(root.dir.get(), draft.c_str(), 0700) != 0) {
+    return fail_os(errno, "make a layer in {}", root.path);
+  }
+  TRY(UniqueFd dir, open_file_at(root.dir, draft, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  TRY_VOID(fill_layer(dir, facts, base, node.mode & 01777U));
+  TRY_VOID(move_new(root.dir, draft, root.dir, facts.id));
+  std::string path = fmt::format("{}/{}", root.path, facts.id);
+  return Layer(std::move(dir), std::move(path), std::move(facts), std::move(base));
+}
+
+Result<Layer> open_layer(const LayerRoot& root, std::string_view id) {
+  if (id == "last") {
+    TRY(const auto layers, list_layers(root));
+    for (const LayerFacts& facts : layers) {
+      if (facts.uid == ::geteuid()) return open_by_id(root, facts.id);
+    }
+    return fail(Code::NotFound, "there is no layer yet");
+  }
+  if (!is_layer_id(id)) return fail(Code::Invalid, "not the id of a layer");
+  auto layer = open_by_id(root, std::string(id));
+  if (!layer && layer.error().os_errno == ENOENT) {
+    return fail(Code::NotFound, "there is no layer {}", id);
+  }
+  return layer;
+}
+
+Result<UniqueFd> Layer::open_upper() const {
+  return open_file_at(dir_, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+}
+
+Result<UniqueFd> Layer::open_original() const {
+  TRY(UniqueFd original, open_file(facts_.origin, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  TRY(const Node node, look(original));
+  TRY_VOID(BaseDirectory::root(base_, node).map([](const BaseDirectory&) {}));
+  return original;
+}
+
+Result<void> Layer::restamp() {
+  TRY(base_.stamp, read_start_stamp());
+  return write_record(dir_, "base.json", encode_base(base_), Durability::Lazy);
+}
+
+Result<void> Layer::save_known(KnownNodes known) {
+  base_.known = std::move(known);
+  return write_record(dir_, "base.json", encode_base(base_), Durability::Synced);
+}
+
+Result<UniqueFd> Layer::hold() const {
+  TRY(UniqueFd fd, open_file_at(dir_, "layer.json", O_RDONLY | O_NOFOLLOW));
+  if (::flock(fd.get(), LOCK_SH | LOCK_NB) != 0) return fail_os(errno, "hold {}", facts_.id);
+  return fd;
+}
+
+Result<void> record_directories(Layer& layer) {
+  TRY(const UniqueFd original, layer.open_original());
+  TRY(const Node node, look(original));
+  TRY(const BaseDirectory root, BaseDirectory::root(layer.base(), node));
+  KnownNodes known = layer.base().known;
+  TRY_VOID(record_below(original, "", root, 0, known));
+  return layer.save_known(std::move(known));
+}
+
+}  // namespace glovebox::workspace

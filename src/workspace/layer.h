@@ -1,0 +1,106 @@
+// A layer: the directory on the host in which the writes of one session land.
+//
+//   ROOT/ID/box/upper  what the overlay's upper directory is; everything in it is hostile
+//   ROOT/ID/box/work   overlayfs needs it; empty of anything that is ours
+//   ROOT/ID/layer.json what the layer belongs to
+//   ROOT/ID/base.json  the original at the session's start (base.h), and `known`
+//   ROOT/ID/commits/N/ journal and backups of the Nth commit (journal.h)
+//
+// ROOT and every layer are 0700 and belong to whoever started the session, so no box and no other
+// user can name anything in them. A box reaches `upper` through its overlay mount and nothing else.
+#pragma once
+
+#include "workspace/base.h"
+#include "workspace/overlay_marks.h"
+
+#include <chrono>
+
+namespace glovebox::workspace {
+
+struct LayerFacts {
+  std::string id{};          // sorts by time: 20261115-231251-042-9f3c21
+  std::string origin{};      // absolute path of the original
+  std::int64_t created = 0;  // ns since 1970
+  MarkPrefix prefix = MarkPrefix::User;
+  uid_t uid = 0;        // who made the layer
+  uid_t upper_uid = 0;  // to whom `upper` belongs on disk
+  gid_t upper_gid = 0;
+
+  friend bool operator==(const LayerFacts&, const LayerFacts&) = default;
+};
+
+struct LayerRequest {
+  std::string origin{};
+  MarkPrefix prefix = MarkPrefix::User;
+  // Owner of `upper` and `work`; nothing leaves them to whoever makes the layer.
+  std::optional<uid_t> upper_uid{};
+  std::optional<gid_t> upper_gid{};
+};
+
+// An open layer. Move-only: it holds the layer's directory.
+class Layer {
+ public:
+  Layer(UniqueFd dir, std::string path, LayerFacts facts, Base base)
+      : dir_(std::move(dir)),
+        path_(std::move(path)),
+        facts_(std::move(facts)),
+        base_(std::move(base)) {}
+
+  const LayerFacts& facts() const { return facts_; }
+  const Base& base() const { return base_; }
+  BorrowedFd dir() const { return dir_; }
+
+  // For the mount. It belongs to the owner of `upper`, who need not be the layer's.
+  std::string mount_path() const { return path_ + "/box"; }
+  std::string upper_path() const { return mount_path() + "/upper"; }
+  std::string work_path() const { return mount_path() + "/work"; }
+
+  Result<UniqueFd> open_upper() const;
+  // The original by its recorded path; Code::Denied when another directory is there now.
+  Result<UniqueFd> open_original() const;
+
+  // Moves the start to the present. Called as late as possible before the box can read anything,
+  // because the start's own clock tick counts as after it.
+  Result<void> restamp();
+  // Replaces what is known about the original since the start.
+  Result<void> save_known(KnownNodes known);
+
+  // Keeps the layer from being collected as long as the descriptor lives.
+  Result<UniqueFd> hold() const;
+
+ private:
+  UniqueFd dir_;
+  std::string path_{};
+  LayerFacts facts_;
+  Base base_;
+};
+
+// The private directory that holds all layers of one user. Made if it is not there.
+struct LayerRoot {
+  std::string path{};
+  UniqueFd dir;
+};
+Result<LayerRoot> open_layer_root(const std::string& path);
+
+Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request);
+// By id, or "last" for the newest one that this user made.
+Result<Layer> open_layer(const LayerRoot& root, std::string_view id);
+// Newest first. Directories that are no finished layer are left out.
+Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root);
+// Code::Denied while somebody holds it or while a commit of it is unfinished.
+Result<void> remove_layer(const LayerRoot& root, std::string_view id);
+
+struct Retention {
+  std::chrono::seconds max_age = std::chrono::hours(24 * 14);
+  std::size_t max_count = 50;
+};
+
+// Removes layers that are too old or too many, half-made ones, and the rest of removals that were
+// interrupted. Layers that are held or have an unfinished commit stay. Returns the removed ids.
+Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Retention& keep);
+
+// Walks the directories of the original and adds their inodes to what is known: settles rule 3 of
+// base.h for long sessions. Meant for a background thread right after the start; optional.
+Result<void> record_directories(Layer& layer);
+
+}  // namespace glovebox::workspace

@@ -1,0 +1,105 @@
+#include "base/file.h"
+#include "workspace/journal.h"
+#include "workspace/layer.h"
+#include "workspace/layer_json.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+namespace glovebox::workspace {
+namespace {
+
+constexpr std::string_view kDraft = ".new-";
+constexpr std::string_view kRemoving = ".removing-";
+constexpr std::int64_t kSecond = 1'000'000'000;
+// A layer that is being made is whole within milliseconds.
+constexpr std::int64_t kDraftLife = 3600 * kSecond;
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+Result<std::vector<Entry>> list_root(const LayerRoot& root) {
+  TRY(const UniqueFd dir, open_directory(root.dir, "."));
+  return list_directory(dir);
+}
+
+// Whether nobody holds the layer and no commit of it waits for recovery.
+Result<void> check_removable(const Layer& layer) {
+  TRY(const UniqueFd fd, open_file_at(layer.dir(), "layer.json", O_RDONLY | O_NOFOLLOW));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail(Code::Denied, "layer {} is in use", layer.facts().id);
+  }
+  TRY(const bool is_unfinished, has_unfinished_commit(layer));
+  if (is_unfinished) {
+    return fail(Code::Denied, "layer {} has an unfinished commit: recover it first",
+                layer.facts().id);
+  }
+  return {};
+}
+
+// A layer whose facts were lost in a crash right after it was made.
+Result<bool> is_without_facts(const LayerRoot& root, const std::string& name) {
+  if (!is_layer_id(name)) return false;
+  TRY(const Node facts, look(root.dir, name + "/layer.json"));
+  return !facts.exists() || facts.size == 0;
+}
+
+Result<void> remove_leftover(const LayerRoot& root, const std::string& name) {
+  if (name.starts_with(kRemoving)) return remove_tree(root.dir, name);
+  TRY(const bool is_broken, is_without_facts(root, name));
+  if (!is_broken && !name.starts_with(kDraft)) return {};
+  TRY(const Node node, look(root.dir, name));
+  if (node.changed + kDraftLife > now()) return {};
+  return remove_tree(root.dir, name);
+}
+
+}  // namespace
+
+Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root) {
+  TRY(const auto entries, list_root(root));
+  std::vector<LayerFacts> found;
+  for (const Entry& entry : entries) {
+    if (!is_layer_id(entry.name)) continue;
+    const auto text = read_file_at(root.dir, entry.name + "/layer.json");
+    if (!text) continue;  // lost in a crash: collected after an hour
+    auto facts = decode_facts(*text);
+    if (facts && facts->id == entry.name) found.push_back(*std::move(facts));
+  }
+  std::sort(found.begin(), found.end(), [](const LayerFacts& a, const LayerFacts& b) {
+    return std::tie(b.created, b.id) < std::tie(a.created, a.id);
+  });
+  return found;
+}
+
+Result<void> remove_layer(const LayerRoot& root, std::string_view id) {
+  TRY(const Layer layer, open_layer(root, id));
+  TRY_VOID(check_removable(layer));
+  const std::string& name = layer.facts().id;
+  const std::string doomed = fmt::format("{}{}", kRemoving, name);
+  TRY_VOID(move_new(root.dir, name, root.dir, doomed));
+  return remove_tree(root.dir, doomed);
+}
+
+Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Retention& keep) {
+  TRY(const auto entries, list_root(root));
+  for (const Entry& entry : entries) TRY_VOID(remove_leftover(root, entry.name));
+  TRY(const auto layers, list_layers(root));
+  std::vector<std::string> removed;
+  const std::int64_t oldest = now() - keep.max_age.count() * kSecond;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i < keep.max_count && layers[i].created >= oldest) continue;
+    const auto done = remove_layer(root, layers[i].id);
+    if (done) removed.push_back(layers[i].id);
+    if (!done && done.error().code != Code::Denied) return unexpected(done.error());
+  }
+  return removed;
+}
+
+}  // namespace glovebox::workspace

@@ -1,0 +1,164 @@
+// Workspaces whose changes wait for a commit, through the command line.
+#include "support/box_test.h"
+
+#include <filesystem>
+
+namespace glovebox::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class Layers : public BoxTest {
+ protected:
+  void SetUp() override {
+    BoxTest::SetUp();
+    work_ = make_tree("work");
+    state_ = scratch() + "/.state";
+  }
+
+  Outcome in_box(const std::string& words, const std::string& mode = "") {
+    return run({"-w", work_ + mode}, {"/bin/sh", "-c", words});
+  }
+  Outcome command(const Words& words) { return glovebox(words); }
+  std::size_t layers() const {
+    std::size_t count = 0;
+    if (!fs::exists(state_ + "/layers")) return 0;
+    for (const auto& entry : fs::directory_iterator(state_ + "/layers")) {
+      if (entry.is_directory()) ++count;
+    }
+    return count;
+  }
+
+  std::string work_, state_;
+};
+
+TEST_P(Layers, TheOriginalIsUntouchedUntilACommit) {
+  const Outcome outcome = in_box("echo changed > old; echo made > new; cat old new");
+  EXPECT_THAT(outcome, ended_with(0));
+  EXPECT_EQ(outcome.out, "changed\nmade\n") << "the box sees its own changes";
+  EXPECT_THAT(outcome.err, HasSubstr("2 changes"));
+  EXPECT_THAT(outcome.err, HasSubstr("modified old"));
+  EXPECT_NE(read_text(work_ + "/old"), "changed\n");
+  EXPECT_FALSE(fs::exists(work_ + "/new"));
+
+  EXPECT_THAT(command({"diff", "last"}).out, HasSubstr("+made"));
+  EXPECT_THAT(command({"commit", "last"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/old"), "changed\n");
+  EXPECT_EQ(read_text(work_ + "/new"), "made\n");
+}
+
+TEST_P(Layers, UndoPutsBackWhatTheCommitChanged) {
+  const std::string before = read_text(work_ + "/old");
+  in_box("echo changed > old; echo made > new");
+  ASSERT_THAT(command({"commit"}), ended_with(0));
+  EXPECT_THAT(command({"undo"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/old"), before);
+  EXPECT_FALSE(fs::exists(work_ + "/new"));
+}
+
+TEST_P(Layers, WhatIsCommittedBelongsToTheOwner) {
+  in_box("echo made > new; mkdir sub; echo deep > sub/deep");
+  ASSERT_THAT(command({"commit"}), ended_with(0));
+  for (const char* name : {"/new", "/sub", "/sub/deep"}) {
+    struct stat info{};
+    ASSERT_EQ(stat((work_ + name).c_str(), &info), 0);
+    EXPECT_EQ(info.st_uid, caller_ids().uid) << name;
+  }
+}
+
+TEST_P(Layers, AFileThatWasJustWrittenIsNoConflict) {
+  for (int i = 0; i < 10; ++i) {
+    write_text(work_ + "/old", "version " + std::to_string(i) + "\n");
+    in_box("echo box >> old");
+    EXPECT_THAT(command({"commit"}), ended_with(0)) << i;
+    EXPECT_EQ(read_text(work_ + "/old"), "version " + std::to_string(i) + "\nbox\n");
+  }
+}
+
+TEST_P(Layers, AChangeOfTheOriginalMeanwhileIsAConflict) {
+  in_box("echo box > old; echo made > new");
+  write_text(work_ + "/old", "mine\n");
+  const Outcome refused = command({"commit", "last"});
+  EXPECT_THAT(refused, ended_with(1));
+  EXPECT_THAT(refused.out, HasSubstr("conflict old"));
+  EXPECT_EQ(read_text(work_ + "/old"), "mine\n");
+  EXPECT_FALSE(fs::exists(work_ + "/new")) << "all or nothing";
+  EXPECT_THAT(command({"commit", "last", "--reject", "old"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/old"), "mine\n");
+  EXPECT_TRUE(fs::exists(work_ + "/new"));
+}
+
+TEST_P(Layers, WhatWouldRunOnTheHostLaterIsHeld) {
+  in_box(
+      "mkdir -p .git/hooks; echo '#!/bin/sh' > .git/hooks/pre-commit; ln -s /etc/passwd out; "
+      "echo fine > fine");
+  const Outcome refused = command({"commit"});
+  EXPECT_THAT(refused, ended_with(1));
+  EXPECT_THAT(refused.out, HasSubstr("held .git/hooks/pre-commit"));
+  EXPECT_THAT(refused.out, HasSubstr("held out"));
+  EXPECT_FALSE(fs::exists(work_ + "/fine"));
+  EXPECT_THAT(command({"commit", "--only", "fine"}), ended_with(0));
+  EXPECT_TRUE(fs::exists(work_ + "/fine"));
+  EXPECT_FALSE(fs::exists(work_ + "/.git"));
+  EXPECT_THAT(command({"commit", "--accept", "**"}), ended_with(0));
+  EXPECT_TRUE(fs::exists(work_ + "/.git/hooks/pre-commit"));
+}
+
+TEST_P(Layers, DeletedIsDeletedAndDirectoriesCanBeReplaced) {
+  make_tree("work/tree");
+  in_box("rm old; rm -r tree; mkdir tree; echo other > tree/other");
+  ASSERT_THAT(command({"commit"}), ended_with(0));
+  EXPECT_FALSE(fs::exists(work_ + "/old"));
+  EXPECT_FALSE(fs::exists(work_ + "/tree/old"));
+  EXPECT_EQ(read_text(work_ + "/tree/other"), "other\n");
+}
+
+TEST_P(Layers, ARunWithoutChangesLeavesNoLayer) {
+  const Outcome outcome = in_box("cat old > /dev/null");
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(layers(), 0u);
+  EXPECT_THAT(run({"-w", work_, "--hostname", "no good"}, {"true"}), refused_to_start("host name"));
+  EXPECT_EQ(layers(), 0u);
+}
+
+TEST_P(Layers, NeitherTheLayerNorOtherLayersAreReachable) {
+  const Outcome outcome = in_box("echo x > new; ls " + state_ + " /tmp/layers; cat " + state_ +
+                                 "/layers/*/layer.json; ls -a /tmp");
+  EXPECT_THAT(outcome.out, Not(HasSubstr("layer")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("origin")));
+}
+
+TEST_P(Layers, DenialsHoldInALayeredWorkspace) {
+  make_tree("work/secret");
+  const std::string words = "cat secret/old; echo x > secret/new; ls secret; echo y > beside";
+  const Outcome outcome =
+      run({"-w", work_, "--deny", "read=" + work_ + "/secret"}, {"/bin/sh", "-c", words});
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("added beside"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("secret/new\n")));
+}
+
+TEST_P(Layers, ReadOnlyAndDirectModesNeedNoLayer) {
+  EXPECT_NE(in_box("echo x > new", ":ro").code, 0);
+  EXPECT_THAT(in_box("echo x > new", ":rw"), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/new"), "x\n");
+  EXPECT_EQ(layers(), 0u);
+}
+
+TEST_P(Layers, APolicySaysHowMuchAWorkspaceMayBeChanged) {
+  const Words readonly{"--policy", "readonly", "-w", work_};
+  EXPECT_NE(run(readonly, {"/bin/sh", "-c", "echo x > new"}).code, 0);
+  EXPECT_THAT(run({"--policy", "readonly", "-w", work_ + ":rw"}, {"true"}),
+              refused_to_start("no more than ro"));
+  const Words agent{"--policy", "agent", "-w", work_};
+  EXPECT_THAT(run(agent, {"/bin/sh", "-c", "echo x > new"}), ended_with(0));
+  EXPECT_FALSE(fs::exists(work_ + "/new"));
+  EXPECT_EQ(layers(), 1u);
+}
+
+BOX_TEST_TIERS(Layers);
+
+}  // namespace
+}  // namespace glovebox::test
