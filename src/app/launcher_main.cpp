@@ -1,5 +1,6 @@
 // glovebox-launcher: a launcher process for one client, on descriptor 3 (launch/server.h).
 
+#include "guest/agent.h"
 #include "host/facts.h"
 #include "launch/launcher.h"
 #include "launch/server.h"
@@ -16,6 +17,13 @@ namespace {
 
 constexpr int kClientFd = 3;
 
+// PID 1 of a session's box: a copy of this process, inside all walls.
+int be_agent(int socket) {
+  guest::AgentOptions options;
+  options.socket = UniqueFd(socket);
+  return guest::run_agent(std::move(options));
+}
+
 Result<void> serve(int argc, char** argv) {
   if (::fcntl(kClientFd, F_SETFD, FD_CLOEXEC) != 0) {
     return fail(Code::Invalid,
@@ -25,6 +33,7 @@ Result<void> serve(int argc, char** argv) {
   TRY(const host::HostFacts facts, host::read_facts());
   TRY(launch::Launcher launcher, launch::Launcher::enter(facts, launch::Launcher::Life::Serving));
   launcher.hide_arguments(argc, argv);
+  launcher.set_agent(be_agent);
   // After the last change of identity, which would clear it.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return fail_os(errno, "set parent death");
   launch::LauncherServer server(std::move(launcher), UniqueFd(kClientFd));

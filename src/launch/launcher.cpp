@@ -50,6 +50,10 @@ Result<void> join_own_keyring() {
   return {};
 }
 
+bool is_for_agent(const plan::PlanView& plan) {
+  return plan.header().resident == static_cast<std::uint32_t>(plan::Resident::Agent);
+}
+
 bool wants_loopback(const plan::PlanView& plan) {
   return std::ranges::any_of(plan.early(), [](const plan::FlatStep& step) {
     return static_cast<plan::Op>(step.op) == plan::Op::BeginNetwork && step.a != 0;
@@ -238,6 +242,7 @@ ChildContext Launcher::context_for(const plan::PlanView& plan, const StartFiles&
   context.outside_uid = root ? box.uid.uid() : own_uid_;
   context.outside_gid = root ? box.uid.uid() : own_gid_;
   context.title = title_;
+  context.agent = is_for_agent(plan) ? agent_ : nullptr;
   context.launcher_fd = self_.get();
   context.status_fd = files.status;
   context.status_outside = files.status_outside;
@@ -316,6 +321,9 @@ Result<void> Launcher::send_cgroup(const plan::PlanView& plan, const StartFiles&
 Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files) {
   if (plan.header().tier != static_cast<std::uint32_t>(tier_)) {
     return fail(Code::Invalid, "the plan was made for another kind of launcher");
+  }
+  if (is_for_agent(plan) && agent_ == nullptr) {
+    return fail(Code::Unsupported, "this launcher has no session agent");
   }
   Box box;
   Stopwatch watch(box.times);

@@ -69,6 +69,10 @@ class Launcher {
   // init's (/proc/1/cmdline). `argv` as main got it, before anything was changed in it.
   void hide_arguments(int argc, char** argv);
 
+  // What PID 1 of a box does that is planned with an agent (plan::Resident). Without one such plans
+  // are refused.
+  void set_agent(int (*agent)(int socket)) { agent_ = agent; }
+
   // Starts a box. On failure nothing is left: no process, cgroup, mount or lease.
   Result<Box> start(const plan::PlanView& plan, const StartFiles& files);
 
@@ -106,6 +110,7 @@ class Launcher {
   std::vector<std::byte> base_bytes_;  // the plan that the base view was built for
   std::optional<plan::PlanView> base_plan_;
   std::span<char> title_;
+  int (*agent_)(int socket) = nullptr;
   UniqueFd self_;       // pidfd of this process
   UniqueFd host_view_;  // mount namespaces, when serving
   UniqueFd base_view_;

@@ -96,6 +96,7 @@ std::vector<std::byte> encode(const LaunchPlan& plan) {
   header.gid = plan.gid;
   header.cgroup_version = static_cast<std::uint32_t>(plan.cgroup.version);
   header.has_terminal = plan.has_terminal ? 1 : 0;
+  header.resident = static_cast<std::uint32_t>(plan.resident);
   header.memory_bytes = plan.cgroup.memory_bytes.value_or(0);
   header.pids = plan.cgroup.pids.value_or(0);
   header.cpus_milli = plan.cgroup.cpus_milli.value_or(0);
@@ -145,7 +146,13 @@ Result<void> PlanView::check_sections() const {
   if (h.trees.count > kMaxTrees || h.controllers.count > kMaxControllers) {
     return malformed("too many trees or controllers");
   }
-  if (h.argv.count == 0 || h.candidates.count == 0) return malformed("no command");
+  if (h.resident > static_cast<std::uint32_t>(Resident::Agent) || h.zero != 0) {
+    return malformed("resident");
+  }
+  const bool has_command = h.argv.count > 0 && h.candidates.count > 0;
+  if (has_command != (h.resident == static_cast<std::uint32_t>(Resident::Command))) {
+    return malformed("no command");
+  }
   if (h.filter.count == 0 || h.filter.count > BPF_MAXINSNS) return malformed("filter");
   if (h.tier > static_cast<std::uint32_t>(host::Tier::User)) return malformed("tier");
   if (h.cgroup_version > static_cast<std::uint32_t>(host::CgroupVersion::V2)) {

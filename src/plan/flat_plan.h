@@ -18,7 +18,7 @@
 namespace glovebox::plan {
 
 inline constexpr std::uint32_t kFlatMagic = 0x58424c47;  // "GLBX"
-inline constexpr std::uint32_t kFlatVersion = 2;
+inline constexpr std::uint32_t kFlatVersion = 3;
 inline constexpr std::size_t kMaxFlatBytes = 64U << 20;
 inline constexpr std::size_t kMaxSteps = 1U << 16;
 inline constexpr std::size_t kMaxTrees = 2048;
@@ -63,6 +63,8 @@ struct FlatHeader {
   std::uint32_t gid;
   std::uint32_t cgroup_version;
   std::uint32_t has_terminal;
+  std::uint32_t resident;
+  std::uint32_t zero;
   std::uint64_t memory_bytes;  // 0: no limit
   std::uint64_t pids;
   std::uint64_t cpus_milli;

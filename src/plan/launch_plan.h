@@ -147,6 +147,7 @@ struct LaunchPlan {
   CgroupPlan cgroup;
   Watch watch;
   std::vector<sock_filter> filter;
+  Resident resident = Resident::Command;
   std::vector<std::string> argv;
   std::vector<std::string> envp;        // NAME=VALUE
   std::vector<std::string> candidates;  // files to try to execute, in order

@@ -175,8 +175,12 @@ std::string to_text(const LaunchPlan& plan) {
   text += "\ncgroup:\n" + cgroup_to_text(plan.cgroup);
   text += "\nbox:\n";
   append_steps(text, plan.box);
-  text += "\ncommand:\n  " + fmt::format("{}\n", fmt::join(plan.argv, " "));
-  text += fmt::format("  tried as: {}\n", fmt::join(plan.candidates, " "));
+  if (plan.resident == Resident::Agent) {
+    text += "\nsession agent as PID 1\n";
+  } else {
+    text += "\ncommand:\n  " + fmt::format("{}\n", fmt::join(plan.argv, " "));
+    text += fmt::format("  tried as: {}\n", fmt::join(plan.candidates, " "));
+  }
   text += fmt::format("  environment: {}\n", fmt::join(plan.envp, " "));
   if (plan.policy)
     text += fmt::format("\npolicy:\n  {} {}\n", plan.policy->name, plan.policy->digest);

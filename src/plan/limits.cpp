@@ -81,9 +81,10 @@ Result<void> plan_pids(const SandboxSpec& spec, const Limits& limits, const host
   const std::uint64_t pids = limits.pids.value_or(kDefaultPids);
   TRY(const bool enforced, use_controller(spec, facts, "pids", false, "limit.pids", plan));
   if (enforced) {
-    // On version 2 the box's init is in the cgroup too.
-    const bool counts_init = facts.cgroups.version == host::CgroupVersion::V2;
-    plan.cgroup.pids = pids + (counts_init ? 1 : 0);
+    // On version 2 the box's init is in the cgroup too, and an agent always is, with its shell.
+    const bool agent = spec.resident == Resident::Agent;
+    const bool counts_init = facts.cgroups.version == host::CgroupVersion::V2 || agent;
+    plan.cgroup.pids = pids + (counts_init ? 1 : 0) + (agent ? 1 : 0);
     plan.guarantees.push_back({"limit.pids", by_cgroup(facts, fmt::format("pids, {}", pids))});
     return {};
   }

@@ -31,7 +31,11 @@ Result<void> check_backend(Backend backend) {
   return fail(Code::Invalid, "unknown backend");
 }
 
-Result<void> check_command(const std::vector<std::string>& command) {
+Result<void> check_command(const std::vector<std::string>& command, Resident resident) {
+  if (resident == Resident::Agent) {
+    if (command.empty()) return {};
+    return fail(Code::Invalid, "a box with an agent starts without a command");
+  }
   if (command.empty()) return fail(Code::Invalid, "no command given");
   if (command.front().empty()) return fail(Code::Invalid, "the command's name is empty");
   if (command.size() > kMaxArguments) {
@@ -137,7 +141,8 @@ void plan_process(const SandboxSpec& spec, const Lowered& lowered, LaunchPlan& p
     if (entry.name == "PATH") path = entry.value;
     plan.envp.push_back(fmt::format("{}={}", entry.name, entry.value));
   }
-  plan.candidates = candidates_for(spec.command.front(), path);
+  plan.resident = spec.resident;
+  if (!spec.command.empty()) plan.candidates = candidates_for(spec.command.front(), path);
   plan.has_terminal = spec.terminal.has_value();
 }
 
@@ -147,7 +152,7 @@ std::span<const std::string_view> waivable() { return kWaivable; }
 
 Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& facts) {
   TRY_VOID(check_backend(spec.backend));
-  TRY_VOID(check_command(spec.command));
+  TRY_VOID(check_command(spec.command, spec.resident));
   TRY_VOID(check_words(spec));
 
   LaunchPlan plan;

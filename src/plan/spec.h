@@ -19,6 +19,9 @@ namespace glovebox::plan {
 
 enum class Backend : std::uint8_t { Process, Cell, Microvm };
 enum class Loopback : std::uint8_t { Up, Down };
+// Who lives in the box: one command, with whose end it ends; or the session agent as its PID 1,
+// which runs what it is asked to until it is told to end.
+enum class Resident : std::uint8_t { Command, Agent };
 
 struct EnvEntry {
   std::string name;
@@ -57,7 +60,8 @@ struct PolicyMark {
 };
 
 struct SandboxSpec {
-  std::vector<std::string> command;
+  Resident resident = Resident::Command;
+  std::vector<std::string> command;  // empty for an agent
   Backend backend = Backend::Process;
   // Everything the box may do: what a policy grants and what was handed in, united, with its paths
   // resolved (host/resolve_authority.h); and what is known of those that exist.

@@ -3,8 +3,8 @@
 #include "authority/json_codec.h"
 #include "authority/plain_text.h"
 #include "authority/terms.h"
+#include "base/sha256.h"
 #include "policy/document.h"
-#include "policy/sha256.h"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>

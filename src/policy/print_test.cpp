@@ -4,7 +4,6 @@
 #include "authority/plain_text.h"
 #include "authority/terms.h"
 #include "policy/compile.h"
-#include "policy/sha256.h"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
@@ -84,11 +83,6 @@ TEST(Print, ANamedPolicyStaysNamed) {
   policy.authority = {};
   EXPECT_EQ(compiled(to_yaml(policy)), policy);
   EXPECT_EQ(compiled(to_json(policy)), policy);
-}
-
-TEST(Sha256, KnowsThePublishedExamples) {
-  EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST(Digest, IsStableAcrossSpellings) {

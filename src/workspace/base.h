@@ -7,11 +7,13 @@
 // of the original is overwritten unseen:
 //
 //  1. Nobody can set a ctime; writing, truncating, chmod, link, unlink, rename and utimes all set
-//     it to the present. The start is read from the same coarse clock that filesystems stamp with.
-//     That clock never runs backwards unless it is set, so a change after the start has
-//     ctime >= start. (A change before the start in the same tick, 1 to 10 ms, has it as well and
-//     counts as a change: an error to the safe side.) Filesystems with coarse stamps cut them off;
-//     a stamp without a fraction of a second therefore counts as two seconds later.
+//     it to the present, or to the last tick of the coarse clock before it (1 to 10 ms). So a
+//     change before the start has ctime <= start. A change after the start could be stamped with
+//     the tick before it; but the box reads nothing until the coarse clock is past the start (the
+//     launch waits, plan::Op::AwaitClock), so whatever is changed after the box's first look has
+//     ctime > start, and what is changed in between is what the box begins with. The clock never
+//     runs backwards unless it is set. Filesystems with coarse stamps cut them off; a stamp without
+//     a fraction of a second therefore counts as two seconds later.
 //  2. So a file with ctime < start has the content it had at the start, and it has not been renamed
 //     since. It is at the same PATH as at the start if no directory above it was replaced.
 //  3. A directory is *the same as at the start* if the directory above it is, and either its own
@@ -50,7 +52,7 @@ enum class StampTrust : std::uint8_t {
 };
 
 struct StartStamp {
-  std::int64_t start = 0;             // coarse clock, ns since 1970
+  std::int64_t start = 0;             // ns since 1970
   std::int64_t clock_minus_boot = 0;  // wall clock minus time since boot, in ns
   std::string boot_id{};
 

@@ -125,7 +125,7 @@ Result<void> Committer::apply() {
   const auto steps = stage(transaction);
   if (steps) judge_staged(transaction);
   if (!steps || result_.is_refused()) {
-    const auto abandoned = transaction.abandon();
+    auto abandoned = transaction.abandon();
     if (!steps) return unexpected(steps.error());
     return abandoned;
   }

@@ -34,6 +34,11 @@ struct Frame {
   Within within = Within::PlainDirectory;
 };
 
+const BaseDirectory& base_of(const Frame& frame) {
+  GLOVEBOX_CHECK(frame.base.has_value());
+  return *frame.base;
+}
+
 // One name of a frame: what is there in the box, and in the original.
 struct Pair {
   const Frame& frame;
@@ -140,7 +145,7 @@ Result<void> Comparer::push_root() {
 Result<void> Comparer::visit(const Frame& frame, const Entry& entry) {
   std::string path = join_path(frame.path, entry.name);
   const std::size_t before = found_.changes.size();
-  const auto visited = [&]() -> Result<void> {
+  auto visited = [&]() -> Result<void> {
     if (path.size() > kLongestPath) return fail(Code::Denied, "the path is too long");
     Pair pair{
         .frame = frame, .name = entry.name, .path = path, .up = {}, .original = {}, .marks = {}};
@@ -178,7 +183,7 @@ Result<void> Comparer::visit_pair(const Pair& pair) {
   if (pair.marks.is_whiteout || replaces_directory) {
     if (pair.original.exists()) {
       TRY_VOID(delete_below(pair.frame.original, pair.name, pair.path, pair.original,
-                            *pair.frame.base, 0));
+                            base_of(pair.frame), 0));
     }
     if (pair.marks.is_whiteout) return {};
   }
@@ -199,7 +204,7 @@ Result<void> Comparer::visit_directory(const Pair& pair) {
     TRY(change.aspects.xattrs, xattrs_differ(pair));
   } else if (pair.original.exists()) {
     TRY_VOID(delete_below(pair.frame.original, pair.name, pair.path, pair.original,
-                          *pair.frame.base, 0));
+                          base_of(pair.frame), 0));
   } else if (pair.marks.is_copied_up) {
     change.conflict = kGone;
   }
@@ -220,9 +225,9 @@ Result<void> Comparer::descend(const Pair& pair, UniqueFd original) {
   frame.path = pair.path;
   if (pair.marks.has_xwhiteouts) frame.within = Within::XwhiteoutDirectory;
   if (original) {
-    frame.base = pair.frame.base->child(pair.path, pair.original);
+    frame.base = base_of(pair.frame).child(pair.path, pair.original);
     frame.original = std::move(original);
-    note_same(pair.path, *frame.base);
+    note_same(pair.path, base_of(frame));
     if (pair.marks.is_opaque) TRY_VOID(delete_hidden(frame));
   }
   stack_.push_back(std::move(frame));
@@ -239,7 +244,7 @@ Result<void> Comparer::delete_hidden(const Frame& frame) {
     TRY(const Node node, look(frame.original, entry.name));
     if (!node.exists()) continue;
     TRY_VOID(delete_below(frame.original, entry.name, join_path(frame.path, entry.name), node,
-                          *frame.base, stack_.size()));
+                          base_of(frame), stack_.size()));
   }
   return {};
 }
@@ -329,8 +334,8 @@ std::string Comparer::moved_on(const BaseDirectory& base, const std::string& pat
 
 std::string Comparer::conflict_of(const Pair& pair) const {
   if (!pair.frame.base) return {};
-  if (pair.original.exists()) return moved_on(*pair.frame.base, pair.path, pair.original);
-  if (!pair.marks.is_copied_up || pair.frame.base->has_same_names()) return {};
+  if (pair.original.exists()) return moved_on(base_of(pair.frame), pair.path, pair.original);
+  if (!pair.marks.is_copied_up || base_of(pair.frame).has_same_names()) return {};
   return std::string(kGone);
 }
 

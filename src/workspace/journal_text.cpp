@@ -52,7 +52,7 @@ class Line {
 };
 
 // The last line says how many there are, so that a cut file is seen.
-std::string close_lines(std::string lines, std::size_t count) {
+std::string close_lines(const std::string& lines, std::size_t count) {
   return lines + fmt::format("end {}\n", count);
 }
 
@@ -169,7 +169,7 @@ std::string encode_steps(const std::vector<Step>& steps) {
                        encode_node(step.before), encode_xattrs(step.xattrs_before),
                        encode_xattrs(step.xattrs_after), encode_bytes(step.path));
   }
-  return close_lines(std::move(out), steps.size());
+  return close_lines(out, steps.size());
 }
 
 Result<std::vector<Step>> decode_steps(std::string_view text) {
@@ -186,7 +186,7 @@ Result<std::vector<Step>> decode_steps(std::string_view text) {
 std::string encode_outcomes(const Outcomes& outcomes) {
   std::string out = fmt::format("{}\n", kOutcomesHead);
   for (const Node& node : outcomes) out += encode_node(node) + "\n";
-  return close_lines(std::move(out), outcomes.size());
+  return close_lines(out, outcomes.size());
 }
 
 Result<Outcomes> decode_outcomes(std::string_view text) {

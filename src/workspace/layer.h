@@ -59,8 +59,8 @@ class Layer {
   // The original by its recorded path; Code::Denied when another directory is there now.
   Result<UniqueFd> open_original() const;
 
-  // Moves the start to the present. Called as late as possible before the box can read anything,
-  // because the start's own clock tick counts as after it.
+  // Moves the start to the present. The box must read nothing before the clock that files are
+  // stamped with is past it (base.h).
   Result<void> restamp();
   // Replaces what is known about the original since the start.
   Result<void> save_known(KnownNodes known);

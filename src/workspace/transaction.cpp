@@ -200,7 +200,7 @@ Result<void> Transaction::recover() {
   if (is_kept) {  // the backups move after the last step, so all steps are done
     return finish().map([](const Outcomes&) {});
   }
-  const auto opened = open_staging();
+  auto opened = open_staging();
   // Going back ends with the removal of the staging directory, which may be half gone.
   if (!opened && is_going_back) return abandon();
   if (!opened) return opened;

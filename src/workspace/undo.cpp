@@ -165,7 +165,7 @@ Result<void> Undoer::stage(Transaction& transaction) {
 Result<void> Undoer::apply(const Observer& observer) {
   const std::vector<std::string> quiet = quiet_directories();
   TRY(Transaction transaction, Transaction::begin(layer_, original_, record_.number(), observer));
-  const auto staged = stage(transaction);
+  auto staged = stage(transaction);
   if (!staged) {
     // The first failure is the one to tell.
     (void)transaction.abandon();

@@ -42,6 +42,9 @@ struct ChildContext {
   char* const* argv = nullptr;
   char* const* envp = nullptr;
   std::span<const char* const> candidates;
+  // Instead of a command: what PID 1 does from here on, over the status socket. Its result is the
+  // exit status.
+  int (*agent)(int socket) = nullptr;
   std::span<char> title;  // where the launcher's own arguments lie
 
   // Registers that steps leave for later steps.

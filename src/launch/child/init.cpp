@@ -293,8 +293,9 @@ bool enter_cgroups(ChildContext& context) noexcept {
     return false;
   }
   if (context.cgroups_awaited > 0 && !receive_cgroups(context)) return false;
+  // An agent stays: what it starts is born where it is.
   return move_into(context.cgroup_fds) && ::syscall(SYS_unshare, CLONE_NEWCGROUP) == 0 &&
-         move_into(context.leave_fds);
+         (context.agent != nullptr || move_into(context.leave_fds));
 }
 
 namespace {
@@ -348,6 +349,19 @@ void run_steps(ChildContext& context, Message& message) noexcept {
 
 }  // namespace
 
+namespace {
+
+// From here on this process is an ordinary program inside the box: the launcher that it is a copy
+// of had one thread, so its memory is whole.
+[[noreturn]] void become_agent(const ChildContext& context, Message& message) noexcept {
+  message.kind = MessageKind::Started;
+  send_message(context.status_fd, message, /*attached=*/-1);
+  if (!sys::close_range(static_cast<unsigned>(kFirstCgroupFd), ~0U)) ::_exit(kRefused);
+  ::_exit(context.agent(context.status_fd));
+}
+
+}  // namespace
+
 void run_box(ChildContext& context) noexcept {
   Message message{};
   NetworkHelper network;
@@ -364,6 +378,7 @@ void run_box(ChildContext& context) noexcept {
   run_steps(context, message);
   const std::uint64_t before = now_ns();
   ::umask(022);
+  if (context.agent != nullptr) become_agent(context, message);
 
   sigset_t all;
   sigfillset(&all);

@@ -1,0 +1,177 @@
+// What a run in a session costs, next to bash behind a pipe in bubblewrap, and what it costs to get
+// a session, next to a fresh bubblewrap with bash.
+
+#include "session/session.h"
+
+#include "base/quantity.h"
+#include "host/facts.h"
+#include "launch/client.h"
+#include "plan/make_plan.h"
+#include "support/measure.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace glovebox::bench {
+namespace {
+
+constexpr const char* kTiny = "/usr/local/bin/glovebox-bench-tiny";
+
+std::string beside_me(const char* name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+std::vector<std::string> bubblewrap(const std::vector<std::string>& command) {
+  std::vector<std::string> argv{"/usr/bin/bwrap",
+                                "--unshare-all",
+                                "--ro-bind",
+                                "/usr",
+                                "/usr",
+                                "--ro-bind",
+                                "/etc",
+                                "/etc",
+                                "--symlink",
+                                "usr/bin",
+                                "/bin",
+                                "--symlink",
+                                "usr/lib",
+                                "/lib",
+                                "--symlink",
+                                "usr/lib64",
+                                "/lib64",
+                                "--proc",
+                                "/proc",
+                                "--dev",
+                                "/dev",
+                                "--tmpfs",
+                                "/tmp",
+                                "--die-with-parent",
+                                "--"};
+  argv.insert(argv.end(), command.begin(), command.end());
+  return argv;
+}
+
+// bash in bubblewrap that reads commands from a pipe; the end of each is a line that it prints.
+class PipedShell {
+ public:
+  static Result<PipedShell> start() {
+    int in[2];
+    int out[2];
+    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) return fail_os(errno, "pipe");
+    const std::vector<std::string> words = bubblewrap({"/bin/bash", "--norc", "--noprofile"});
+    std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawn_file_actions_adddup2(&files, in[0], 0);
+    ::posix_spawn_file_actions_adddup2(&files, out[1], 1);
+    PipedShell shell;
+    const int error = ::posix_spawn(&shell.pid_, argv[0], &files, nullptr, argv.data(), environ);
+    ::posix_spawn_file_actions_destroy(&files);
+    ::close(in[0]);
+    ::close(out[1]);
+    shell.in_ = UniqueFd(in[1]);
+    shell.out_ = UniqueFd(out[0]);
+    if (error != 0) return fail_os(error, "start bubblewrap");
+    return shell;
+  }
+
+  Result<void> run(const std::string& code) {
+    const std::string line = code + "\necho \"--end-- $?\"\n";
+    if (::write(in_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+      return fail_os(errno, "write to bash");
+    }
+    std::string seen;
+    char buffer[4096];
+    while (seen.find("--end--") == std::string::npos || !seen.ends_with('\n')) {
+      const ssize_t size = ::read(out_.get(), buffer, sizeof(buffer));
+      if (size <= 0) return fail_os(errno, "read from bash");
+      seen.append(buffer, static_cast<std::size_t>(size));
+    }
+    return {};
+  }
+
+  void stop() {
+    in_.reset();
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  UniqueFd in_, out_;
+  pid_t pid_ = 0;
+};
+
+Result<void> ignore(guest::Stream, std::string_view) { return {}; }
+
+Result<void> run_code(session::Session& session, const session::RunRequest& request) {
+  TRY(const session::RunResult result, session.run(request, ignore));
+  if (result.code != 0) return fail(Code::Os, "a run ended with {}", result.code);
+  return {};
+}
+
+Result<void> run(int rounds) {
+  std::filesystem::copy_file(beside_me("bench_tiny"), kTiny,
+                             std::filesystem::copy_options::overwrite_existing);
+  TRY(launch::LauncherClient launcher,
+      launch::LauncherClient::start(beside_me("glovebox-launcher")));
+  plan::SandboxSpec spec;
+  spec.resident = plan::Resident::Agent;
+  TRY(const host::HostFacts facts, host::read_facts());
+  TRY(const plan::LaunchPlan plan, plan::make_plan(spec, facts));
+  TRY(session::Session warm, session::Session::start(launcher, plan, {}));
+  TRY(PipedShell piped, PipedShell::start());
+  session::RunRequest builtin;
+  builtin.code = "echo hi";
+  session::RunRequest external;
+  external.code = kTiny;
+  session::RunRequest direct;
+  direct.argv = {kTiny};
+
+  std::vector<Row> rows{
+      {"vfork+exec, tiny static program", [] { return spawn_and_wait({kTiny}); }},
+      {"bash in bubblewrap behind a pipe, builtin", [&] { return piped.run("echo hi"); }},
+      {"session, builtin", [&] { return run_code(warm, builtin); }},
+      {"bash in bubblewrap behind a pipe, tiny program", [&] { return piped.run(kTiny); }},
+      {"session, tiny program from the shell", [&] { return run_code(warm, external); }},
+      {"session, tiny program without a shell", [&] { return run_code(warm, direct); }},
+      {"bubblewrap + bash -c 'echo hi'",
+       [] { return spawn_and_wait(bubblewrap({"/bin/bash", "-c", "echo hi >/dev/null"})); }},
+      {"session from nothing to its first output",
+       [&]() -> Result<void> {
+         TRY(session::Session fresh, session::Session::start(launcher, plan, {}));
+         return run_code(fresh, builtin);
+       }},
+  };
+  TRY_VOID(run_rounds(rows, rounds));
+  std::printf("%s; uid %u; %d interleaved rounds\n", host_line().c_str(), ::getuid(), rounds);
+  print_table(rows,
+              {"bash in bubblewrap behind a pipe, builtin", "bubblewrap + bash -c 'echo hi'"});
+  piped.stop();
+  std::filesystem::remove(kTiny);
+  return {};
+}
+
+}  // namespace
+}  // namespace glovebox::bench
+
+int main(int argc, char** argv) {
+  const auto rounds =
+      argc > 1 ? glovebox::parse_count(argv[1]) : glovebox::Result<std::uint64_t>(200);
+  if (!rounds || *rounds == 0 || *rounds > 100'000) {
+    (void)std::fprintf(stderr, "usage: bench_session [ROUNDS]\n");
+    return 125;
+  }
+  const auto done = glovebox::bench::run(static_cast<int>(*rounds));
+  if (done) return 0;
+  (void)std::fprintf(stderr, "bench_session: %s\n", done.error().message.c_str());
+  return 1;
+}

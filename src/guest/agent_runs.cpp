@@ -1,0 +1,298 @@
+#include "base/file.h"
+#include "guest/agent_core.h"
+#include "guest/pipes.h"
+#include "guest/shell_text.h"
+#include "guest/spawn.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace glovebox::guest {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+// The kernel takes no argument longer than 128 KiB (execve(2)).
+constexpr std::size_t kMaxArgument = std::size_t{100} << 10;
+
+bool has_nul(std::string_view text) { return text.find('\0') != std::string_view::npos; }
+
+// What no shell and no execve can be given is refused here, before anything was made.
+Result<void> check_run(const StartRun& run, std::string_view code) {
+  const bool in_shell = run.mode != RunMode::Exec;
+  if (in_shell == !run.argv.empty()) return fail(Code::Invalid, "a run needs code or arguments");
+  if (!in_shell && !code.empty()) return fail(Code::Invalid, "a run has code and arguments");
+  if (run.mode == RunMode::Shell && run.io == RunIo::Terminal) {
+    return fail(Code::Unsupported, "the persistent shell has no terminal; use a fresh one");
+  }
+  if (has_nul(code) || has_nul(run.cwd) || std::ranges::any_of(run.argv, has_nul) ||
+      std::ranges::any_of(run.env, has_nul)) {
+    return fail(Code::Invalid, "a run with a zero byte in its code, arguments or environment");
+  }
+  for (const std::string& entry : run.env) {
+    const std::size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos || (in_shell && !is_assignment(entry))) {
+      return fail(Code::Invalid, "'{}' cannot be set for a run", entry.substr(0, equals));
+    }
+  }
+  return {};
+}
+
+struct TerminalPair {
+  UniqueFd inside;   // the program's
+  UniqueFd outside;  // ours
+};
+
+Result<TerminalPair> open_terminal(const StartRun& run) {
+  TerminalPair pair;
+  TRY(pair.outside, open_file("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK));
+  int unlock = 0;
+  if (::ioctl(pair.outside.get(), TIOCSPTLCK, &unlock) != 0) {
+    return fail_os(errno, "unlock a terminal");
+  }
+  pair.inside = UniqueFd(::ioctl(pair.outside.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!pair.inside) return fail_os(errno, "open a terminal");
+  const winsize size{run.rows, run.columns, 0, 0};
+  if (::ioctl(pair.outside.get(), TIOCSWINSZ, &size) != 0) {
+    return fail_os(errno, "set a terminal's size");
+  }
+  return pair;
+}
+
+Result<UniqueFd> duplicate(BorrowedFd fd) {
+  UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
+  if (!copy) return fail_os(errno, "duplicate a descriptor");
+  return copy;
+}
+
+}  // namespace
+
+std::string Agent::absolute(std::string_view path) const {
+  if (path.starts_with('/')) return std::string(path);
+  return fmt::format("{}/{}", workspace_path_, path);
+}
+
+Result<void> Agent::start_run(Id id, StartRun& run, std::string code) {
+  TRY_VOID(check_run(run, code));
+  if (runs_.size() >= kMaxRuns) return fail(Code::Exhausted, "{} runs at a time", kMaxRuns);
+  return run.mode == RunMode::Shell ? start_in_shell(id, run, code) : start_process(id, run, code);
+}
+
+Result<void> Agent::start_shell() {
+  TRY_VOID(shell_->start());
+  return loop_.watch(shell_->marks(), EPOLLIN, [this](std::uint32_t /*events*/) { on_marks(); });
+}
+
+Result<void> Agent::start_in_shell(Id id, const StartRun& run, std::string_view code) {
+  if (shell_run_ != kSessionId) {
+    return fail(Code::Exhausted, "the shell is busy with run {}", shell_run_);
+  }
+  if (!shell_->is_running()) TRY_VOID(start_shell());
+  TRY(ShellPipes pipes, shell_->take_pipes(run.input));
+  UniqueFd writer;
+  if (pipes.input) {
+    TRY(writer, duplicate(pipes.input->write));
+  }
+  const std::string cwd = run.cwd.empty() ? std::string() : absolute(run.cwd);
+  TRY_VOID(shell_->begin(run, code, cwd, pipes));
+  shell_run_ = id;
+  Run& record = runs_[id];
+  // Our ends keep the pipes alive until the run is over, whatever the shell opens and closes.
+  record.held.push_back(std::move(pipes.output.write));
+  record.held.push_back(std::move(pipes.error.write));
+  std::vector<std::pair<Stream, UniqueFd>> ends;
+  ends.emplace_back(Stream::Output, std::move(pipes.output.read));
+  ends.emplace_back(Stream::Error, std::move(pipes.error.read));
+  if (pipes.input) {
+    record.held_input.push_back(std::move(writer));
+    record.held_input.push_back(std::move(pipes.input->read));
+    ends.emplace_back(Stream::Input, std::move(pipes.input->write));
+  }
+  return hand_over(id, std::move(ends));
+}
+
+// Tells of the start, and gives the outer ends of the run's pipes away: to the supervisor, or to
+// flows of our own.
+Result<void> Agent::hand_over(Id id, std::vector<std::pair<Stream, UniqueFd>> ends) {
+  if (is_packets()) {
+    std::vector<UniqueFd> fds;
+    for (auto& [stream, fd] : ends) fds.push_back(std::move(fd));
+    say(id, RunStarted{}, std::move(fds));
+    return {};
+  }
+  say(id, RunStarted{});
+  for (auto& [stream, fd] : ends) {
+    auto added = stream == Stream::Input ? add_in_flow(id, std::move(fd))
+                                         : add_out_flow(id, stream, std::move(fd));
+    // The run is under way and cannot be refused any more.
+    if (!added) fail_session(std::move(added).error());
+  }
+  return {};
+}
+
+Result<void> Agent::start_process(Id id, const StartRun& run, std::string_view code) {
+  SpawnRequest request;
+  Run record;
+  record.mode = run.mode;
+  record.io = run.io;
+  record.start_ticks = ticks_now();
+  // As the first process of a container has it: what a run leaves behind stays below it, where it
+  // is found when the run is killed.
+  request.orphans = SpawnRequest::Orphans::Adopted;
+  request.cwd = run.cwd.empty() ? workspace_path_ : absolute(run.cwd);
+  if (run.mode == RunMode::Fresh) {
+    if (run.cwd.empty() && !shell_->directory().empty()) request.cwd = shell_->directory();
+    request.env = env_;
+    TRY_VOID(fill_fresh(id, run, code, record, request.files, request.argv));
+  } else {
+    request.env = merge_env(env_, run.env);
+    const std::string_view path = value_in(request.env, "PATH");
+    request.files = candidates_for(run.argv.front(), path.empty() ? kDefaultPath : path);
+    request.argv = run.argv;
+  }
+  auto started = run.io == RunIo::Terminal
+                     ? start_with_terminal(id, run, request, std::move(record))
+                     : start_with_pipes(id, run, request, std::move(record));
+  return started;
+}
+
+Result<void> Agent::fill_fresh(Id id, const StartRun& run, std::string_view code, Run& record,
+                               std::vector<std::string>& files, std::vector<std::string>& argv) {
+  if (!shell_->is_running() && shell_->kind() == ShellKind::None) {
+    return fail(Code::NotFound, "the box has no shell");
+  }
+  std::string text = fresh_shell_text(shell_->kind(), shell_->snapshot(), run.env, code);
+  if (text.size() > kMaxArgument) {
+    record.file = fmt::format("f{}", id);
+    TRY_VOID(dir_.write_file(record.file, text));
+    text = file_text(dir_.path_of(record.file));
+  }
+  files = {shell_->file()};
+  argv = fresh_shell_argv(shell_->kind(), shell_->file(), std::move(text));
+  return {};
+}
+
+Result<void> Agent::start_with_pipes(Id id, const StartRun& run, SpawnRequest& request,
+                                     Run record) {
+  TRY(Pipe output, open_pipe());
+  TRY(Pipe error, open_pipe());
+  TRY(UniqueFd input, open_file("/dev/null", O_RDONLY));
+  UniqueFd feed;
+  if (run.input == RunInput::Streamed) {
+    TRY(Pipe pipe, open_pipe());
+    input = std::move(pipe.read);
+    feed = std::move(pipe.write);
+    TRY_VOID(set_nonblocking(feed));
+  }
+  TRY_VOID(set_nonblocking(output.read));
+  TRY_VOID(set_nonblocking(error.read));
+  request.stdio = {input.get(), output.write.get(), error.write.get()};
+  TRY(record.pid, spawn(request));
+  record.session = record.pid;
+  runs_.insert_or_assign(id, std::move(record));
+  std::vector<std::pair<Stream, UniqueFd>> ends;
+  ends.emplace_back(Stream::Output, std::move(output.read));
+  ends.emplace_back(Stream::Error, std::move(error.read));
+  if (feed) ends.emplace_back(Stream::Input, std::move(feed));
+  return hand_over(id, std::move(ends));
+}
+
+// The supervisor never gets the terminal itself: the box could change how the shared descriptor
+// behaves. It gets two pipes, and the agent carries the bytes.
+Result<void> Agent::start_with_terminal(Id id, const StartRun& run, SpawnRequest& request,
+                                        Run record) {
+  TRY(TerminalPair terminal, open_terminal(run));
+  TRY(UniqueFd keys, duplicate(terminal.outside));
+  TRY(record.terminal, duplicate(terminal.outside));
+  std::optional<Pipe> screen_pipe;
+  std::optional<Pipe> keys_pipe;
+  if (is_packets()) {
+    TRY(screen_pipe, open_pipe());
+    TRY(keys_pipe, open_pipe());
+    for (const UniqueFd* fd :
+         {&screen_pipe->read, &screen_pipe->write, &keys_pipe->read, &keys_pipe->write}) {
+      TRY_VOID(set_nonblocking(*fd));
+    }
+  }
+  const int inside = terminal.inside.get();
+  request.stdio = {inside, inside, inside};
+  request.terminal = SpawnRequest::Terminal::Controlling;
+  TRY(record.pid, spawn(request));
+  record.session = record.pid;
+  runs_.insert_or_assign(id, std::move(record));
+  std::vector<std::pair<Stream, UniqueFd>> ends;
+  if (!is_packets()) {
+    ends.emplace_back(Stream::Output, std::move(terminal.outside));
+    ends.emplace_back(Stream::Input, std::move(keys));
+    return hand_over(id, std::move(ends));
+  }
+  ends.emplace_back(Stream::Output, std::move(screen_pipe->read));
+  ends.emplace_back(Stream::Input, std::move(keys_pipe->write));
+  auto added =
+      add_relay(id, Stream::Output, std::move(terminal.outside), std::move(screen_pipe->write));
+  if (added) added = add_relay(id, Stream::Input, std::move(keys_pipe->read), std::move(keys));
+  if (!added) fail_session(std::move(added).error());
+  return hand_over(id, std::move(ends));
+}
+
+Result<void> Agent::handle(Id id, const Resize& size, std::vector<UniqueFd> /*fds*/) {
+  const auto run = runs_.find(id);
+  if (run == runs_.end() || !run->second.terminal) return {};  // it has ended meanwhile
+  const winsize window{size.rows, size.columns, 0, 0};
+  // A terminal that nobody has open any more keeps its size; nothing depends on it.
+  (void)::ioctl(run->second.terminal.get(), TIOCSWINSZ, &window);
+  return {};
+}
+
+void Agent::on_marks() {
+  const auto status = shell_->take_end();
+  if (const auto run = runs_.find(shell_run_); run != runs_.end() && shell_->input_opened()) {
+    run->second.held_input.clear();
+  }
+  if (!status || shell_run_ == kSessionId) return;
+  run_over(shell_run_, {EndKind::Exited, *status, ShellState::Kept});
+}
+
+// The run's own part is over. Shells are ready for the next run from here on.
+void Agent::run_over(Id id, RunEnded ended) {
+  const auto run = runs_.find(id);
+  if (run == runs_.end()) return;
+  if (id == shell_run_) {
+    if (shell_was_lost_) ended.shell = ShellState::Fresh;
+    shell_was_lost_ = false;
+  }
+  run->second.ended = ended;
+  run->second.pid = -1;
+  run->second.held.clear();
+  run->second.held_input.clear();
+  if (run->second.killing) {
+    go_on_killing(id, run->second);
+  } else {
+    try_finish(id);
+  }
+}
+
+void Agent::try_finish(Id id) {
+  const auto run = runs_.find(id);
+  if (run == runs_.end() || !run->second.ended || run->second.killing || !has_passed(id)) return;
+  say(id, *run->second.ended);
+  if (!run->second.file.empty()) dir_.remove(run->second.file);
+  const bool had_terminal = run->second.io == RunIo::Terminal;
+  runs_.erase(run);
+  if (had_terminal) drop_flows(id);  // hangs up on what is left in it
+  if (id != shell_run_) return;
+  shell_run_ = kSessionId;
+  // The next run finds its shell and its pipes ready. Whatever fails is tried again, and reported,
+  // when it comes.
+  if (!shell_->is_running()) (void)start_shell();
+  shell_->prepare();
+  shell_->note_older();
+}
+
+}  // namespace glovebox::guest

@@ -1,0 +1,25 @@
+#include "guest/pipes.h"
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace glovebox::guest {
+
+Result<Pipe> open_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Result<void> set_nonblocking(BorrowedFd fd) {
+  const int flags = ::fcntl(fd.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return fail_os(errno, "make a descriptor not wait");
+  }
+  return {};
+}
+
+}  // namespace glovebox::guest

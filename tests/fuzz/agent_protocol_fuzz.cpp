@@ -1,0 +1,30 @@
+// Both decoders of the agent's protocol, on any bytes. A frame that decodes must be canonical: it
+// encodes to the bytes it came from.
+//
+//   clang++-19 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE
+//     -DFMT_HEADER_ONLY=1 -Isrc tests/fuzz/agent_protocol_fuzz.cpp src/guest/protocol.cpp
+//     src/guest/codec.cpp src/guest/entry.cpp src/base/error.cpp -o agent_protocol_fuzz
+//   ./agent_protocol_fuzz tests/fuzz/agent_protocol_corpus
+#include "guest/entry.h"
+#include "guest/protocol.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  using namespace glovebox::guest;
+  if (const auto request = decode_request(bytes); request && *encode(*request) != bytes) {
+    std::abort();
+  }
+  if (const auto reply = decode_reply(bytes); reply && *encode(*reply) != bytes) std::abort();
+  (void)frame_size(bytes);
+  std::string_view rest = bytes;
+  while (true) {
+    const auto entry = take_entry(rest);
+    if (!entry || !*entry) break;
+  }
+  return 0;
+}
