@@ -13,7 +13,7 @@ function(glovebox_folder name)
     target_link_libraries(glovebox_${name}_test PRIVATE glovebox_${name} GTest::gtest GTest::gmock GTest::gtest_main ${FOLDER_TEST_LIBS})
     target_precompile_headers(glovebox_${name}_test PRIVATE <gtest/gtest.h> <fmt/format.h> <string> <vector>)
     add_test(NAME unit.${name} COMMAND glovebox_${name}_test)
-    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 1500)
   endif()
 endfunction()
 
