@@ -1,4 +1,5 @@
 #include "app/commands.h"
+#include "app/completion_command.h"
 #include "base/result.h"
 
 #include <CLI/CLI.hpp>
@@ -32,6 +33,7 @@ struct Words {
   CommitOptions commit;
   UndoOptions undo;
   LayersOptions layers;
+  CompletionOptions completion;
 };
 
 // Everything after the first "--" is the command, word for word; only what is before it is options.
@@ -60,6 +62,8 @@ struct Command {
   int (*run)(const Words& words);
 };
 
+int print_completion(const Words& words);
+
 constexpr Command kCommands[] = {
     {"run", "Run a command in a box: glovebox run [options] -- CMD ...", add_run,
      [](const Words& words) { return run_command(words.run); }},
@@ -86,6 +90,9 @@ constexpr Command kCommands[] = {
        app.add_flag("--json", words.doctor.json, "Print one JSON object");
      },
      [](const Words& words) { return doctor_command(words.doctor); }},
+    {"completion", "Print a script that completes these words in bash, zsh or fish",
+     [](CLI::App& app, Words& words) { add_completion_options(app, words.completion); },
+     print_completion},
 };
 
 // Only the command that was chosen gets its options: building them all would take longer than
@@ -95,6 +102,17 @@ void add_commands(CLI::App& app, Words& words, std::string_view chosen) {
     CLI::App* added = app.add_subcommand(command.name, command.about);
     if (chosen == command.name) command.add(*added, words);
   }
+}
+
+// A script is about all commands, so this one alone needs the options of them all.
+int print_completion(const Words& words) {
+  CLI::App all("", "glovebox");
+  all.set_version_flag("--version");
+  Words unused;
+  for (const Command& command : kCommands) {
+    command.add(*all.add_subcommand(command.name, command.about), unused);
+  }
+  return completion_command(words.completion, all);
 }
 
 int dispatch(const CLI::App& app, const Words& words) {

@@ -120,11 +120,12 @@ void Agent::on_socket() {
   for (int i = 0; i < kFramesPerTurn && !over_; ++i) {
     auto received = wire_.receive();
     if (!received) return fail_session(std::move(received).error());
-    if (!*received) {
+    std::optional<ReceivedFrame> frame = *std::move(received);
+    if (!frame) {
       over_ = over_ || wire_.at_end();
       return;
     }
-    if (auto taken = take_frame(*std::move(*received)); !taken) {
+    if (auto taken = take_frame(*std::move(frame)); !taken) {
       return fail_session(std::move(taken).error());
     }
   }
@@ -139,11 +140,10 @@ Result<void> Agent::take_frame(ReceivedFrame received) {
   if (!greeted_ && !std::holds_alternative<Hello>(frame.body)) {
     return fail(Code::Invalid, "a request before Hello");
   }
-  return std::visit([&](auto& body) { return handle(frame.id, body, std::move(received.fds)); },
-                    frame.body);
+  return std::visit([&](auto& body) { return handle(frame.id, body, received.fds); }, frame.body);
 }
 
-Result<void> Agent::handle(Id id, const Hello& hello, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const Hello& hello, std::vector<UniqueFd>& /*fds*/) {
   if (greeted_ || id != kSessionId || hello.version != kProtocolVersion) {
     return fail(Code::Invalid, "a Hello out of place, or of version {}", hello.version);
   }
@@ -152,19 +152,20 @@ Result<void> Agent::handle(Id id, const Hello& hello, std::vector<UniqueFd> /*fd
   TRY(workspace_, open_file(hello.workspace, O_PATH | O_DIRECTORY));
   if (::fchdir(workspace_.get()) != 0) return fail_os(errno, "enter {}", hello.workspace);
   env_ = hello.env;
-  shell_.emplace(dir_, hello.shells, env_, workspace_path_);
+  shell_ = std::make_unique<PersistentShell>(dir_, hello.shells, env_, workspace_path_);
   // A box without a shell is a box in which only programs run; each shell run says why not.
   if (start_shell()) shell_->prepare();
   say(kSessionId, Ready{kProtocolVersion, shell_->kind()});
   return {};
 }
 
-Result<void> Agent::handle(Id /*id*/, const Shutdown& /*shutdown*/, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id /*id*/, const Shutdown& /*shutdown*/,
+                           std::vector<UniqueFd>& /*fds*/) {
   over_ = true;
   return {};
 }
 
-Result<void> Agent::handle(Id id, CodePart& part, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, CodePart& part, std::vector<UniqueFd>& /*fds*/) {
   if (code_.first != id) code_ = {id, {}};
   if (code_.second.size() + part.bytes.size() > kMaxCode) {
     return fail(Code::Invalid, "code of more than {} bytes", kMaxCode);
@@ -173,20 +174,20 @@ Result<void> Agent::handle(Id id, CodePart& part, std::vector<UniqueFd> /*fds*/)
   return {};
 }
 
-Result<void> Agent::handle(Id id, StartRun& run, std::vector<UniqueFd> fds) {
+Result<void> Agent::handle(Id id, StartRun& run, std::vector<UniqueFd>& fds) {
   if (id <= newest_id_ || !fds.empty()) return fail(Code::Invalid, "run {} started wrongly", id);
   newest_id_ = id;
   std::string code = code_.first == id ? std::move(code_.second) : std::string();
   code_ = {};
   code += run.code;
   run.code.clear();
-  if (const auto started = start_run(id, run, std::move(code)); !started) {
+  if (const auto started = start_run(id, run, code); !started) {
     refuse(id, started.error());
   }
   return {};
 }
 
-Result<void> Agent::handle(Id id, const StartJob& job, std::vector<UniqueFd> fds) {
+Result<void> Agent::handle(Id id, const StartJob& job, std::vector<UniqueFd>& fds) {
   if (id <= newest_id_) return fail(Code::Invalid, "job {} started wrongly", id);
   newest_id_ = id;
   if (const auto started = start_job(id, job, std::move(fds)); !started) {

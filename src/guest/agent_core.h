@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -84,25 +85,25 @@ class Agent {
   void on_children();
   void on_tick();
   Result<void> take_frame(ReceivedFrame received);
-  Result<void> handle(Id id, const Hello& hello, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, CodePart& part, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, StartRun& run, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const Input& input, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const InputEnd& end, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const Resize& size, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const SignalRun& signal, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const KillRun& kill, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const StartJob& job, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const CancelJob& cancel, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const Credit& credit, std::vector<UniqueFd> fds);
-  Result<void> handle(Id id, const Shutdown& shutdown, std::vector<UniqueFd> fds);
+  Result<void> handle(Id id, const Hello& hello, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, CodePart& part, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, StartRun& run, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const Input& input, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const InputEnd& end, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const Resize& size, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const SignalRun& signal, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const KillRun& kill, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const StartJob& job, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const CancelJob& cancel, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const Credit& credit, std::vector<UniqueFd>& fds);
+  Result<void> handle(Id id, const Shutdown& shutdown, std::vector<UniqueFd>& fds);
   void say(Id id, Reply reply, std::vector<UniqueFd> fds = {});
   void refuse(Id id, const Error& error);
   void fail_session(Error error);
   bool is_packets() const { return wire_.transport() == Transport::Packets; }
 
   // Runs.
-  Result<void> start_run(Id id, StartRun& run, std::string code);
+  Result<void> start_run(Id id, const StartRun& run, std::string_view code);
   Result<void> start_in_shell(Id id, const StartRun& run, std::string_view code);
   Result<void> start_process(Id id, const StartRun& run, std::string_view code);
   Result<void> fill_fresh(Id id, const StartRun& run, std::string_view code, Run& record,
@@ -150,7 +151,7 @@ class Agent {
   UniqueFd workspace_;
   std::string workspace_path_;
   std::vector<std::string> env_;
-  std::optional<PersistentShell> shell_;
+  std::unique_ptr<PersistentShell> shell_;  // there from Hello on
   bool greeted_ = false;
   bool shell_was_lost_ = false;  // between two runs
   bool over_ = false;

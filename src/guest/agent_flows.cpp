@@ -161,7 +161,7 @@ void Agent::drop_flows(Id id) {
   }
 }
 
-Result<void> Agent::handle(Id id, const Input& input, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const Input& input, std::vector<UniqueFd>& /*fds*/) {
   if (is_packets()) return fail(Code::Invalid, "input in frames where pipes are used");
   const auto flow = in_flows_.find(id);
   if (flow == in_flows_.end()) return {};  // nobody reads it any more
@@ -170,7 +170,7 @@ Result<void> Agent::handle(Id id, const Input& input, std::vector<UniqueFd> /*fd
   return {};
 }
 
-Result<void> Agent::handle(Id id, const InputEnd& /*end*/, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const InputEnd& /*end*/, std::vector<UniqueFd>& /*fds*/) {
   const auto flow = in_flows_.find(id);
   if (flow == in_flows_.end()) return {};
   const auto run = runs_.find(id);
@@ -184,7 +184,7 @@ Result<void> Agent::handle(Id id, const InputEnd& /*end*/, std::vector<UniqueFd>
   return {};
 }
 
-Result<void> Agent::handle(Id id, const Credit& credit, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const Credit& credit, std::vector<UniqueFd>& /*fds*/) {
   const auto flow = out_flows_.find({id, credit.stream});
   if (flow == out_flows_.end()) return {};
   flow->second.add_credit(credit.bytes);

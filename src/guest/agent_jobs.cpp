@@ -135,16 +135,16 @@ void Agent::on_job_status(Id id) {
 
 void Agent::finish_job(Id id) {
   const auto job = jobs_.find(id);
-  if (job == jobs_.end() || !job->second.ended) return;
   // Over a byte stream the end comes after the last of the output.
-  if (out_flows_.contains({id, Stream::Output})) return;
-  const JobEnded ended = *std::move(job->second.ended);
+  if (job == jobs_.end() || out_flows_.contains({id, Stream::Output})) return;
+  std::optional<JobEnded>& ended = job->second.ended;
+  if (!ended) return;
+  say(id, *std::move(ended));
   jobs_.erase(job);
   drop_in_flow(id);
-  say(id, ended);
 }
 
-Result<void> Agent::handle(Id id, const CancelJob& /*cancel*/, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const CancelJob& /*cancel*/, std::vector<UniqueFd>& /*fds*/) {
   const auto job = jobs_.find(id);
   if (job == jobs_.end() || job->second.kill_at) return {};  // it has ended meanwhile
   job->second.kill_at = Clock::now() + kCancelGrace;

@@ -27,6 +27,7 @@ void send_all(const std::vector<pid_t>& pids, int signal) {
 }  // namespace
 
 std::vector<pid_t> Agent::processes_of(Run& run) const {
+  Run::Killing* const killing = run.killing ? &*run.killing : nullptr;
   const auto all = list_processes();
   // Without /proc the group is what can be reached.
   if (!all) return run.pid > 0 ? std::vector<pid_t>{-run.pid} : std::vector<pid_t>{};
@@ -43,8 +44,8 @@ std::vector<pid_t> Agent::processes_of(Run& run) const {
   for (const ProcessInfo& process : *all) {
     const bool in_session =
         process.session == run.session && process.start_ticks >= run.start_ticks;
-    const bool is_known = run.killing && run.killing->known.contains(process.pid) &&
-                          run.killing->known.at(process.pid) == process.start_ticks;
+    const bool is_known = killing != nullptr && killing->known.contains(process.pid) &&
+                          killing->known.at(process.pid) == process.start_ticks;
     if (process.state == 'Z' || (!in_session && !is_known)) continue;
     found[process.pid] = process.start_ticks;
     if (is_known) add_tree(process.pid);
@@ -55,7 +56,7 @@ std::vector<pid_t> Agent::processes_of(Run& run) const {
   // The end of a pipeline before its beginning: it would otherwise end well, for want of input, and
   // the shell would take the interrupt for handled.
   std::ranges::reverse(pids);
-  if (run.killing) run.killing->known = std::move(found);
+  if (killing != nullptr) killing->known = std::move(found);
   return pids;
 }
 
@@ -67,7 +68,7 @@ void Agent::signal_run(Run& run, int signal) {
   send_all(pids, signal);
 }
 
-Result<void> Agent::handle(Id id, const SignalRun& signal, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const SignalRun& signal, std::vector<UniqueFd>& /*fds*/) {
   if (signal.signal < 1 || signal.signal > 64) {
     return fail(Code::Invalid, "there is no signal {}", signal.signal);
   }
@@ -77,7 +78,7 @@ Result<void> Agent::handle(Id id, const SignalRun& signal, std::vector<UniqueFd>
   return {};
 }
 
-Result<void> Agent::handle(Id id, const KillRun& kill, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const KillRun& kill, std::vector<UniqueFd>& /*fds*/) {
   const auto run = runs_.find(id);
   if (run == runs_.end() || run->second.killing) return {};
   const milliseconds grace(std::min(kill.grace_ms, kMaxGraceMs));
@@ -91,6 +92,7 @@ Result<void> Agent::handle(Id id, const KillRun& kill, std::vector<UniqueFd> /*f
 // One look at a run that is to end: signals what is left, and finishes when nothing is.
 void Agent::go_on_killing(Id id, Run& run) {
   using Sent = Run::Killing::Sent;
+  if (!run.killing) return;
   Run::Killing& killing = *run.killing;
   const Clock::time_point now = Clock::now();
   const auto known = killing.known;

@@ -92,7 +92,7 @@ Result<Id> AgentLink::start_run(StartRun run) {
   const Id id = last_id_ + 1;
   const std::string code = std::exchange(run.code, {});
   // Whether the rest fits is known before the first part is sent.
-  TRY(const std::string rest, encode(Frame<Request>{id, 0, run}));
+  TRY_VOID(encode(Frame<Request>{id, 0, run}));
   for (std::size_t at = 0; at < code.size(); at += kMaxChunk) {
     TRY_VOID(send(id, CodePart{code.substr(at, kMaxChunk)}));
   }
@@ -203,11 +203,12 @@ Result<std::vector<AgentEvent>> AgentLink::on_ready() {
   for (int i = 0; i < kFramesPerTurn; ++i) {
     auto received = wire_.receive();
     if (!received) return broke(std::move(received).error());
-    if (!*received) {
+    std::optional<ReceivedFrame> frame = *std::move(received);
+    if (!frame) {
       if (wire_.at_end()) events.emplace_back(AgentGone{});
       return events;
     }
-    auto event = take(*std::move(*received));
+    auto event = take(*std::move(frame));
     if (!event) return broke(std::move(event).error());
     events.push_back(*std::move(event));
   }

@@ -65,12 +65,6 @@ Result<TerminalPair> open_terminal(const StartRun& run) {
   return pair;
 }
 
-Result<UniqueFd> duplicate(BorrowedFd fd) {
-  UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
-  if (!copy) return fail_os(errno, "duplicate a descriptor");
-  return copy;
-}
-
 }  // namespace
 
 std::string Agent::absolute(std::string_view path) const {
@@ -78,7 +72,7 @@ std::string Agent::absolute(std::string_view path) const {
   return fmt::format("{}/{}", workspace_path_, path);
 }
 
-Result<void> Agent::start_run(Id id, StartRun& run, std::string code) {
+Result<void> Agent::start_run(Id id, const StartRun& run, std::string_view code) {
   TRY_VOID(check_run(run, code));
   if (runs_.size() >= kMaxRuns) return fail(Code::Exhausted, "{} runs at a time", kMaxRuns);
   return run.mode == RunMode::Shell ? start_in_shell(id, run, code) : start_process(id, run, code);
@@ -95,15 +89,18 @@ Result<void> Agent::start_in_shell(Id id, const StartRun& run, std::string_view 
   }
   if (!shell_->is_running()) TRY_VOID(start_shell());
   TRY(ShellPipes pipes, shell_->take_pipes(run.input));
+  TRY(UniqueFd reader, duplicate_fd(pipes.output.read));
   UniqueFd writer;
   if (pipes.input) {
-    TRY(writer, duplicate(pipes.input->write));
+    TRY(writer, duplicate_fd(pipes.input->write));
   }
   const std::string cwd = run.cwd.empty() ? std::string() : absolute(run.cwd);
   TRY_VOID(shell_->begin(run, code, cwd, pipes));
   shell_run_ = id;
   Run& record = runs_[id];
-  // Our ends keep the pipes alive until the run is over, whatever the shell opens and closes.
+  // Our ends keep the pipes alive until the run is over: opening one that nobody reads any more
+  // would keep the shell waiting for ever. The shell's object has a reader of the error output.
+  record.held.push_back(std::move(reader));
   record.held.push_back(std::move(pipes.output.write));
   record.held.push_back(std::move(pipes.error.write));
   std::vector<std::pair<Stream, UniqueFd>> ends;
@@ -122,6 +119,7 @@ Result<void> Agent::start_in_shell(Id id, const StartRun& run, std::string_view 
 Result<void> Agent::hand_over(Id id, std::vector<std::pair<Stream, UniqueFd>> ends) {
   if (is_packets()) {
     std::vector<UniqueFd> fds;
+    fds.reserve(ends.size());
     for (auto& [stream, fd] : ends) fds.push_back(std::move(fd));
     say(id, RunStarted{}, std::move(fds));
     return {};
@@ -208,15 +206,15 @@ Result<void> Agent::start_with_pipes(Id id, const StartRun& run, SpawnRequest& r
 Result<void> Agent::start_with_terminal(Id id, const StartRun& run, SpawnRequest& request,
                                         Run record) {
   TRY(TerminalPair terminal, open_terminal(run));
-  TRY(UniqueFd keys, duplicate(terminal.outside));
-  TRY(record.terminal, duplicate(terminal.outside));
-  std::optional<Pipe> screen_pipe;
-  std::optional<Pipe> keys_pipe;
+  TRY(UniqueFd keys, duplicate_fd(terminal.outside));
+  TRY(record.terminal, duplicate_fd(terminal.outside));
+  Pipe screen_pipe;
+  Pipe keys_pipe;
   if (is_packets()) {
     TRY(screen_pipe, open_pipe());
     TRY(keys_pipe, open_pipe());
     for (const UniqueFd* fd :
-         {&screen_pipe->read, &screen_pipe->write, &keys_pipe->read, &keys_pipe->write}) {
+         {&screen_pipe.read, &screen_pipe.write, &keys_pipe.read, &keys_pipe.write}) {
       TRY_VOID(set_nonblocking(*fd));
     }
   }
@@ -232,16 +230,16 @@ Result<void> Agent::start_with_terminal(Id id, const StartRun& run, SpawnRequest
     ends.emplace_back(Stream::Input, std::move(keys));
     return hand_over(id, std::move(ends));
   }
-  ends.emplace_back(Stream::Output, std::move(screen_pipe->read));
-  ends.emplace_back(Stream::Input, std::move(keys_pipe->write));
+  ends.emplace_back(Stream::Output, std::move(screen_pipe.read));
+  ends.emplace_back(Stream::Input, std::move(keys_pipe.write));
   auto added =
-      add_relay(id, Stream::Output, std::move(terminal.outside), std::move(screen_pipe->write));
-  if (added) added = add_relay(id, Stream::Input, std::move(keys_pipe->read), std::move(keys));
+      add_relay(id, Stream::Output, std::move(terminal.outside), std::move(screen_pipe.write));
+  if (added) added = add_relay(id, Stream::Input, std::move(keys_pipe.read), std::move(keys));
   if (!added) fail_session(std::move(added).error());
   return hand_over(id, std::move(ends));
 }
 
-Result<void> Agent::handle(Id id, const Resize& size, std::vector<UniqueFd> /*fds*/) {
+Result<void> Agent::handle(Id id, const Resize& size, std::vector<UniqueFd>& /*fds*/) {
   const auto run = runs_.find(id);
   if (run == runs_.end() || !run->second.terminal) return {};  // it has ended meanwhile
   const winsize window{size.rows, size.columns, 0, 0};
@@ -280,8 +278,8 @@ void Agent::run_over(Id id, RunEnded ended) {
 
 void Agent::try_finish(Id id) {
   const auto run = runs_.find(id);
-  if (run == runs_.end() || !run->second.ended || run->second.killing || !has_passed(id)) return;
-  say(id, *run->second.ended);
+  if (run == runs_.end() || run->second.killing || !run->second.ended || !has_passed(id)) return;
+  say(id, run->second.ended.value_or(RunEnded{}));
   if (!run->second.file.empty()) dir_.remove(run->second.file);
   const bool had_terminal = run->second.io == RunIo::Terminal;
   runs_.erase(run);

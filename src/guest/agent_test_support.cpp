@@ -87,7 +87,7 @@ std::string to_text(const RunResult& result) {
                      result.error);
 }
 
-TestAgent::TestAgent(Options options) {
+TestAgent::TestAgent(const Options& options) {
   ::signal(SIGPIPE, SIG_IGN);  // as a supervisor has it
   // As in a box, whose scratch space is in memory.
   std::string name = fmt::format("{}/glovebox-guest-XXXXXX",
@@ -126,7 +126,7 @@ TestAgent::TestAgent(Options options) {
   ::close(report[1]);
   if (::read(report[0], &pid_, sizeof(pid_)) != sizeof(pid_)) std::abort();
   ::close(report[0]);
-  link_.emplace(UniqueFd(pair[0]), options.transport);
+  link_ = std::make_unique<AgentLink>(UniqueFd(pair[0]), options.transport);
   EXPECT_TRUE(link_->greet(Hello{0, workspace(), options.shells, options.env}));
   bool ready = false;
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -262,7 +262,7 @@ RunResult TestAgent::finish(Id id) {
   return result;
 }
 
-RunResult TestAgent::run(StartRun run, std::string_view input) {
+RunResult TestAgent::run(const StartRun& run, std::string_view input) {
   const Id id = start(run);
   if (run.input == RunInput::Streamed) {
     if (!serve_until([&] { return runs_[id].begun || runs_[id].over; })) return {};
@@ -287,14 +287,14 @@ RunResult TestAgent::run(StartRun run, std::string_view input) {
 RunResult TestAgent::run(std::string_view code) {
   StartRun request;
   request.code = code;
-  return run(std::move(request));
+  return run(request);
 }
 
 RunResult TestAgent::exec(std::vector<std::string> argv) {
   StartRun request;
   request.mode = RunMode::Exec;
   request.argv = std::move(argv);
-  return run(std::move(request));
+  return run(request);
 }
 
 TestAgent::JobResult TestAgent::job(const StartJob& request, std::string_view data) {
@@ -347,9 +347,9 @@ TestAgent::JobResult TestAgent::job(const StartJob& request, std::string_view da
   if (request.kind == JobKind::List || request.kind == JobKind::Search ||
       request.kind == JobKind::Read) {
     while (!rest.empty()) {
-      auto entry = take_entry(rest);
-      if (!entry || !*entry) break;
-      result.entries.push_back(**entry);
+      const std::optional<Entry> entry = take_entry(rest).value_or(std::nullopt);
+      if (!entry) break;
+      result.entries.push_back(*entry);
       if (request.kind == JobKind::Read) break;
     }
     result.output = std::string(rest);

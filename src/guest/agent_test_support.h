@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,7 +39,7 @@ class TestAgent {
     std::vector<std::string> env = {"PATH=/usr/bin:/bin", "HOME=/tmp", "BASE=base"};
   };
 
-  explicit TestAgent(Options options);
+  explicit TestAgent(const Options& options);
   TestAgent() : TestAgent(Options()) {}
   ~TestAgent();
   TestAgent(const TestAgent&) = delete;
@@ -53,7 +54,7 @@ class TestAgent {
   std::string path_of(std::string_view name) const { return workspace() + "/" + std::string(name); }
 
   // Runs to the end and collects the output. Fails the test when it takes longer than `patience`.
-  RunResult run(StartRun run, std::string_view input = {});
+  RunResult run(const StartRun& run, std::string_view input = {});
   RunResult run(std::string_view code);
   RunResult exec(std::vector<std::string> argv);
 
@@ -99,7 +100,7 @@ class TestAgent {
   pid_t pid_ = -1;
   ShellKind shell_ = ShellKind::None;
   bool gone_ = false;
-  std::optional<AgentLink> link_;
+  std::unique_ptr<AgentLink> link_;
   std::map<Id, Watched> runs_;
   std::map<Id, JobResult> jobs_;
   std::map<Id, std::string> pending_input_;  // byte streams

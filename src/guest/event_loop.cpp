@@ -53,7 +53,8 @@ Result<void> EventLoop::wait(int timeout_ms) {
   if (count < 0 && errno != EINTR) return fail_os(errno, "wait for events");
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events.at(static_cast<std::size_t>(i));
-    const auto fd = fd_of_token_.find(event.data.u64);
+    const std::uint64_t token = event.data.u64;  // a copy: the structure is packed
+    const auto fd = fd_of_token_.find(token);
     if (fd == fd_of_token_.end()) continue;
     const std::shared_ptr<Handler> handler = watches_.at(fd->second).handler;
     (*handler)(event.events);

@@ -154,8 +154,8 @@ TEST_P(FileJobs, RemoveMoveAndAttributes) {
   mode.mode = kAnyMode;
   mode.owner = "no-such-user";
   EXPECT_EQ(agent_.job(mode).over.error->code, Code::NotFound);
-  mode.owner = "root";
-  EXPECT_EQ(errno_of(agent_.job(mode)), EPERM);
+  mode.owner = "root";  // EINVAL where the box's namespace does not know it
+  EXPECT_THAT(errno_of(agent_.job(mode)), ::testing::AnyOf(EPERM, EINVAL));
   EXPECT_EQ(errno_of(agent_.job(job_for(JobKind::Remove, "c"))), 0);
   EXPECT_EQ(errno_of(agent_.job(job_for(JobKind::Remove, "c"))), ENOENT);
   EXPECT_EQ(errno_of(agent_.job(job_for(JobKind::Remove, "c", kMissingIsFine))), 0);

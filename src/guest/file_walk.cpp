@@ -114,7 +114,8 @@ Result<void> walk(BorrowedFd dir, const std::string& below, std::uint64_t depth,
   }
   TRY(const std::vector<std::string> names, names_in(dir));
   for (const std::string& name : names) {
-    const WalkPoint point{dir, name, below.empty() ? name : below + "/" + name, depth};
+    const WalkPoint point{dir, name, below.empty() ? name : fmt::format("{}/{}", below, name),
+                          depth};
     TRY(const Descend descend, visit(point));
     if (descend == Descend::Stop) return {};
     if (descend == Descend::No) continue;

@@ -22,4 +22,10 @@ Result<void> set_nonblocking(BorrowedFd fd) {
   return {};
 }
 
+Result<UniqueFd> duplicate_fd(BorrowedFd fd) {
+  UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
+  if (!copy) return fail_os(errno, "duplicate a descriptor");
+  return copy;
+}
+
 }  // namespace glovebox::guest

@@ -14,5 +14,6 @@ struct Pipe {
 // Both ends wait; each can be told not to, without the other noticing.
 Result<Pipe> open_pipe();
 Result<void> set_nonblocking(BorrowedFd fd);
+Result<UniqueFd> duplicate_fd(BorrowedFd fd);
 
 }  // namespace glovebox::guest

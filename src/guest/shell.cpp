@@ -79,7 +79,7 @@ void PersistentShell::ended() {
   marks_.reset();
   nonce_.clear();
   end_.reset();
-  last_error_.reset();
+  become_quiet();
 }
 
 Result<void> PersistentShell::tell(std::string_view lines) {
@@ -118,7 +118,8 @@ Result<ShellPipes> PersistentShell::take_pipes(RunInput input) {
   }
   ShellPipes pipes;
   if (prepared_) {
-    pipes = *std::exchange(prepared_, std::nullopt);
+    pipes = *std::move(prepared_);
+    prepared_.reset();
   } else {
     TRY(pipes.output, dir_->make_pipe("o"));
     TRY(pipes.error, dir_->make_pipe("e"));
@@ -138,12 +139,13 @@ Result<void> PersistentShell::begin(const StartRun& run, std::string_view code,
   text.cwd = cwd;
   text.env = run.env;
   text.code = code;
+  TRY(UniqueFd reader, duplicate_fd(pipes.error.read));
   TRY_VOID(dir_->write_file(kRunFile, run_file_text(kind_, text)));
   TRY_VOID(make_nonce());
   run_start_ = ticks_now();
-  error_path_ = pipes.error.path;
   last_nonce_ = nonce_;
-  quiet_ = false;
+  older_reader_ = std::move(error_reader_);
+  error_reader_ = std::move(reader);
   auto told = tell(run_lines(kind_, dir_->path_of(kRunFile), nonce_));
   if (!told) nonce_.clear();
   return told;
@@ -176,16 +178,12 @@ std::optional<std::uint32_t> PersistentShell::take_end() {
   read_marks();
   if (!end_) return std::nullopt;
   nonce_.clear();
-  if (!quiet_) {
-    last_error_ = UniqueFd(
-        ::open(error_path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC));
-  }
   return std::exchange(end_, std::nullopt);
 }
 
 void PersistentShell::become_quiet() {
-  quiet_ = true;
-  last_error_.reset();
+  error_reader_.reset();
+  older_reader_.reset();
 }
 
 void PersistentShell::become_ready() {
@@ -268,7 +266,6 @@ std::string PersistentShell::snapshot() {
   const std::string file = dir_->path_of(kSnapshotFile);
   const std::string fresh = dir_->path_of(kFreshSnapshotFile);
   if (!dir_->write_file(kFreshSnapshotFile, {}) || !make_nonce()) return snapshot_;
-  quiet_ = true;  // this touches no run's pipes
   // The file is put in place whole: shells that were started before may still be about to read it.
   if (tell(snapshot_lines(kind_, fresh, nonce_)) && wait_for_end() == 0U &&
       ::rename(fresh.c_str(), file.c_str()) == 0) {

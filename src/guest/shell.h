@@ -108,10 +108,10 @@ class PersistentShell {
   bool ready_ = false;
   bool interrupt_when_ready_ = false;
   bool interrupted_ = false;
-  bool quiet_ = true;  // it has no run's pipes open
   bool input_opened_ = false;
-  std::string error_path_;  // of the current run's error output
-  UniqueFd last_error_;     // a reader for it, until the shell has let go of it
+  // Readers of the last runs' error output, until the shell has let go of it.
+  UniqueFd error_reader_;
+  UniqueFd older_reader_;
   std::uint64_t run_start_ = 0;
   std::set<pid_t> older_;
   std::optional<ShellPipes> prepared_;

@@ -296,6 +296,18 @@ TEST_P(ShellRuns, InputNobodyReadsDoesNotHoldTheRun) {
   EXPECT_EQ(to_text(agent_.run(run, std::string(1'000'000, 'x'))), "0 kept out=[done\n] err=[]");
 }
 
+TEST_P(ShellRuns, AReaderThatIsGoneFromTheStartDoesNotHoldTheRun) {
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(agent_.link().start_run(code_with_env("x=kept; echo unread; echo too >&2", {})));
+    // The events, and with them the pipes, are thrown away.
+    ASSERT_TRUE(agent_.serve_until([&] {
+      EXPECT_TRUE(agent_.link().on_ready());
+      return agent_.link().under_way() == 0;
+    }));
+  }
+  EXPECT_EQ(said("echo $x"), "0 kept out=[kept\n] err=[]");
+}
+
 TEST_P(ShellRuns, AShellThatIsKilledIsReplaced) {
   const RunResult result = agent_.run("x=lost; kill -9 $$; echo no");
   EXPECT_EQ(to_text(result), "signal 9 fresh out=[] err=[]");

@@ -71,6 +71,21 @@ Result<std::uint64_t> number_in(const TarBlock& block, Field field) {
   return value;
 }
 
+template <class Number>
+struct Leading {
+  Number number;
+  std::string_view rest;
+};
+
+// The number that a text begins with, and what follows it.
+template <class Number>
+std::optional<Leading<Number>> parse_leading(std::string_view text) {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  return Leading<Number>{number, text.substr(static_cast<std::size_t>(end - text.data()))};
+}
+
 // "27 path=some/long/path\n", where the number counts the whole record, itself included.
 std::string pax_record(std::string_view key, std::string_view value) {
   const std::size_t rest = key.size() + value.size() + 3;
@@ -163,19 +178,17 @@ Result<void> parse_pax(std::string_view records, TarOverrides& overrides) {
     if (equals == std::string_view::npos) return malformed();
     const std::string_view key = record.substr(0, equals);
     const std::string_view value = record.substr(equals + 1);
-    const char* const last = value.data() + value.size();
     if (key == "path") overrides.path = value;
     if (key == "linkpath") overrides.target = value;
     if (key == "size") {
-      std::uint64_t bytes = 0;
-      const auto parsed = std::from_chars(value.data(), last, bytes);
-      if (parsed.ec != std::errc() || parsed.ptr != last) return malformed();
-      overrides.size = bytes;
+      const auto bytes = parse_leading<std::uint64_t>(value);
+      if (!bytes || bytes->rest != "") return malformed();
+      overrides.size = bytes->number;
     }
     if (key == "mtime") {  // with a fraction, which is dropped
-      std::int64_t seconds = 0;
-      if (std::from_chars(value.data(), last, seconds).ec != std::errc()) return malformed();
-      overrides.modified = seconds;
+      const auto seconds = parse_leading<std::int64_t>(value);
+      if (!seconds) return malformed();
+      overrides.modified = seconds->number;
     }
   }
   return {};

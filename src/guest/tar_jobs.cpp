@@ -214,8 +214,8 @@ Result<void> Unpacker::take_record(char type, std::uint64_t size, TarOverrides& 
   TRY_VOID(reader_.skip(tar_padding(size)));
   if (type == 'x') return parse_pax(record, overrides);
   record.resize(std::min(record.size(), record.find('\0')));
-  if (type == 'L') overrides.path = std::move(record);
-  if (type == 'K') overrides.target = std::move(record);
+  if (type == 'L') overrides.path = record;
+  if (type == 'K') overrides.target = record;
   return {};  // a global pax record ('g') says nothing that is needed
 }
 

@@ -98,7 +98,7 @@ std::vector<std::byte> encode(const LaunchPlan& plan) {
   header.has_terminal = plan.has_terminal ? 1 : 0;
   header.resident = static_cast<std::uint32_t>(plan.resident);
   header.memory_bytes = plan.cgroup.memory_bytes.value_or(0);
-  header.pids = plan.cgroup.pids.value_or(0);
+  header.pids = plan.cgroup.pids ? *plan.cgroup.pids + plan.cgroup.own_pids : 0;
   header.cpus_milli = plan.cgroup.cpus_milli.value_or(0);
   header.early = write_steps(writer, plan.early);
   header.base = write_steps(writer, plan.base);

@@ -116,7 +116,8 @@ struct CgroupPlan {
   host::CgroupVersion version = host::CgroupVersion::None;
   std::vector<Controller> controllers;
   std::optional<std::uint64_t> memory_bytes;
-  std::optional<std::uint64_t> pids;
+  std::optional<std::uint64_t> pids;  // of the command and what it starts
+  std::uint64_t own_pids = 0;         // of the box itself, which the cgroup counts too
   std::optional<std::uint64_t> cpus_milli;
   friend bool operator==(const CgroupPlan&, const CgroupPlan&) = default;
 };

@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kMinMemory = 1U << 20;  // less cannot even start a program
 constexpr std::uint64_t kMinDisk = 64U << 10;
 constexpr std::uint64_t kMinOpenFiles = 16;  // init and the loader of a program need some
+// init, the one that makes the network and the one that takes the host's tree away (launch/child).
+constexpr std::uint64_t kSetUpThreads = 3;
 // The kernel treats a core limit of exactly one byte as "no dump, not even into a helper's pipe"
 // (core(5)); a limit of zero does not stop a helper.
 constexpr std::uint64_t kNoCore = 1;
@@ -83,8 +85,15 @@ Result<void> plan_pids(const SandboxSpec& spec, const Limits& limits, const host
   if (enforced) {
     // On version 2 the box's init is in the cgroup too, and an agent always is, with its shell.
     const bool agent = spec.resident == Resident::Agent;
-    const bool counts_init = facts.cgroups.version == host::CgroupVersion::V2 || agent;
-    plan.cgroup.pids = pids + (counts_init ? 1 : 0) + (agent ? 1 : 0);
+    const bool unified = facts.cgroups.version == host::CgroupVersion::V2;
+    plan.cgroup.pids = pids;
+    plan.cgroup.own_pids = (unified || agent ? 1U : 0U) + (agent ? 1U : 0U);
+    // While it sets the box up, init is in there with its helpers. A limit below that would end the
+    // box before its command: it is kept by the user namespace's count, which begins later.
+    if (unified && pids + plan.cgroup.own_pids < kSetUpThreads) {
+      plan.box.push_back({Op::SetLimit, RLIMIT_NPROC, pids + plan.cgroup.own_pids});
+      plan.cgroup.own_pids = kSetUpThreads - pids;
+    }
     plan.guarantees.push_back({"limit.pids", by_cgroup(facts, fmt::format("pids, {}", pids))});
     return {};
   }

@@ -1,6 +1,7 @@
 #include "plan/make_plan.h"
 
 #include "plan/example_spec.h"
+#include "plan/flat_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -124,6 +125,42 @@ TEST(MakePlan, WithoutCgroupsProcessesAreCountedByTheUserNamespace) {
   ASSERT_TRUE(plan);
   EXPECT_THAT(texts(plan->box), Contains("set-limit          processes 11"));
   EXPECT_TRUE(plan->cgroup.controllers.empty());
+}
+
+host::HostFacts unified_host() {
+  host::HostFacts facts = root_host();
+  facts.cgroups.version = host::CgroupVersion::V2;
+  facts.cgroups.parents = {{"memory", "/cg"}, {"pids", "/cg"}, {"cpu", "/cg"}, {"cpuacct", "/cg"}};
+  return facts;
+}
+
+// The box's init is in the cgroup on version 2; what was asked for is about the command.
+TEST(MakePlan, ProcessesOfTheBoxItselfAreCountedOnTop) {
+  SandboxSpec spec = command();
+  allow(spec, {"pids=20"});
+  const auto plan = make_plan(spec, unified_host());
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->cgroup.pids, 20U);
+  const std::vector<std::byte> bytes = encode(*plan);
+  EXPECT_EQ(PlanView::decode(bytes)->header().pids, 21U);
+  const auto first_version = make_plan(spec, root_host());
+  ASSERT_TRUE(first_version);
+  EXPECT_EQ(first_version->cgroup.pids, 20U);
+  EXPECT_EQ(first_version->cgroup.own_pids, 0U);
+}
+
+// Setting a box up takes three threads, and on version 2 they are in the cgroup.
+TEST(MakePlan, LimitOfOneProcessLeavesRoomToSetUp) {
+  SandboxSpec spec = command();
+  allow(spec, {"pids=1"});
+  const auto plan = make_plan(spec, unified_host());
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->cgroup.pids, 1U);
+  EXPECT_EQ(*plan->cgroup.pids + plan->cgroup.own_pids, 3U);
+  EXPECT_THAT(texts(plan->box), Contains("set-limit          processes 2"));
+  const auto first_version = make_plan(spec, root_host());
+  ASSERT_TRUE(first_version);
+  EXPECT_THAT(texts(first_version->box), Not(Contains("set-limit          processes 2")));
 }
 
 TEST(MakePlan, MissingLandlockIsARefusal) {

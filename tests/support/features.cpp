@@ -3,6 +3,7 @@
 #include "base/unique_fd.h"
 
 #include <array>
+#include <fstream>
 #include <string_view>
 
 #include <arpa/inet.h>
@@ -31,9 +32,17 @@ int make_user_namespace() { return unshare(CLONE_NEWUSER); }
 
 long landlock_abi() { return syscall(444 /*landlock_create_ruleset*/, nullptr, 0, 1U); }
 
+// Version 1 has a hierarchy for each controller; version 2 has one for all, which says what it
+// passes on, and counts CPU time with or without a controller.
 bool controller_is_ours(const std::string& name) {
   const std::string first_version = "/sys/fs/cgroup/" + name + "/cgroup.procs";
-  return access(first_version.c_str(), W_OK) == 0;
+  if (access(first_version.c_str(), W_OK) == 0) return true;
+  if (access("/sys/fs/cgroup/cgroup.procs", W_OK) != 0) return false;
+  std::ifstream file("/sys/fs/cgroup/cgroup.subtree_control");
+  for (std::string passed_on; file >> passed_on;) {
+    if (passed_on == name || name == "cpuacct") return true;
+  }
+  return false;
 }
 
 bool has_ipv6_loopback() {
