@@ -63,10 +63,13 @@ class Regions {
       TRY_VOID(check_place(rule, path->text()));
       places.emplace(path->text(), *path);
     }
-    if (spec_.workspace) {
-      const host::PathFacts& at = spec_.workspace->at;
-      TRY_VOID(check_workspace(at));
-      places.emplace(at.path, nearest_spelled(at.path));
+    for (const Workspace& workspace : spec_.workspaces) {
+      TRY_VOID(check_workspace(workspace));
+      const std::string& path = workspace.path_inside();
+      if (!workspaces_.emplace(path, &workspace).second) {
+        return fail(Code::Invalid, "{} is handed in twice", path);
+      }
+      places.emplace(path, nearest_spelled(path));
     }
     for (const auto& [text, path] : places) TRY_VOID(add(text, path));
     std::vector<Region> list;
@@ -89,25 +92,60 @@ class Regions {
     return {};
   }
 
-  Result<void> check_workspace(const host::PathFacts& at) const {
-    if (at.kind != host::PathKind::Directory) {
+  Result<void> check_workspace(const Workspace& workspace) const {
+    const host::PathFacts& at = workspace.at;
+    const bool plain =
+        workspace.mode == Workspace::Mode::Read || workspace.mode == Workspace::Mode::Write;
+    const bool is_file = at.kind == host::PathKind::File && plain;
+    if (at.kind != host::PathKind::Directory && !is_file) {
       return fail(Code::Invalid, "{}: a workspace is a directory", at.path);
     }
-    if (spec_.workspace->mode == Workspace::Mode::Overlay && !spec_.workspace->layer) {
+    if (workspace.mode == Workspace::Mode::Overlay && !workspace.layer) {
       return fail(Code::Invalid, "{}: an overlay needs a layer", at.path);
     }
-    if (at.path == "/" || is_own_tree(at.path)) {
-      return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box",
-                  at.path);
+    for (const std::string& path : {at.path, workspace.path_inside()}) {
+      if (path == "/" || is_own_tree(path)) {
+        return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box", path);
+      }
+    }
+    return workspace.path_inside() == at.path ? Result<void>() : check_moved(workspace);
+  }
+
+  // A tree that is shown at another path is there as a whole: rules about its own path, or about
+  // what would be below the other one, would not mean what they say.
+  Result<void> check_moved(const Workspace& workspace) const {
+    const std::string& inside = workspace.inside;
+    TRY(const AbsolutePath spelled, AbsolutePath::parse(inside));
+    if (spelled.text() != inside) {
+      return fail(Code::Invalid, "{} is not a plain absolute path; write {}", inside,
+                  spelled.text());
+    }
+    if (is_system(facts_, inside)) {
+      return fail(Code::Denied, "{} cannot be shown at {}: the system is read-only",
+                  workspace.at.path, inside);
+    }
+    for (const Rule& rule : spec_.authority.rules()) {
+      const AbsolutePath* path = find_file_path(rule.capability);
+      if (path == nullptr || rule.effect == Effect::Silent) continue;
+      const bool denies =
+          rule.effect == Effect::Deny && (host::is_within(path->text(), workspace.at.path) ||
+                                          host::is_within(workspace.at.path, path->text()));
+      if (denies || host::is_within(path->text(), inside)) {
+        return fail(Code::Denied, "{} cannot be shown at {}: {} is about a part of it",
+                    workspace.at.path, inside, authority::to_text(rule));
+      }
     }
     return {};
   }
 
   // What holds where the set says nothing: the system can be read, the workspace used.
   Rights ground(const std::string& path) const {
-    if (spec_.workspace && host::is_within(path, spec_.workspace->at.path)) {
-      const bool write = spec_.workspace->mode != Workspace::Mode::Read;
-      return {.read = true, .write = write, .exec = true};
+    const Workspace* nearest = nullptr;
+    for (const auto& [at, workspace] : workspaces_) {
+      if (host::is_within(path, at)) nearest = workspace;  // the deepest comes last
+    }
+    if (nearest != nullptr) {
+      return {.read = true, .write = nearest->mode != Workspace::Mode::Read, .exec = true};
     }
     const bool system = is_system(facts_, path);
     return {.read = system, .exec = system};
@@ -139,12 +177,13 @@ class Regions {
     return {.read = system, .exec = system};
   }
 
-  bool is_layered(const std::string& path) const {
-    return spec_.workspace && spec_.workspace->layer && spec_.workspace->at.path == path;
+  const Workspace* find_workspace(const std::string& path) const {
+    const auto found = workspaces_.find(path);
+    return found == workspaces_.end() ? nullptr : found->second;
   }
 
   const host::PathFacts* find_facts(const std::string& path) const {
-    if (spec_.workspace && spec_.workspace->at.path == path) return &spec_.workspace->at;
+    if (const Workspace* workspace = find_workspace(path)) return &workspace->at;
     const auto found = spec_.paths.find(path);
     return found == spec_.paths.end() ? nullptr : &found->second;
   }
@@ -158,17 +197,30 @@ class Regions {
     const host::PathFacts* facts = find_facts(text);
     if (facts == nullptr) return check_missing(text, outer, rights);
     TRY_VOID(settle_sockets(*facts, path, rights));
-    const bool layered = is_layered(text) && rights.write;
-    if (!layered && (rights == outer || (rights.none() && outer.none()))) return {};
+    const Workspace* workspace = find_workspace(text);
+    const bool own_mount = workspace != nullptr && rights.read;
+    if (!own_mount && (rights == outer || (rights.none() && outer.none()))) return {};
     TRY_VOID(check_region(*facts, rights));
     const bool less = rights.within(outer);
     if (regions_.size() >= kMaxRegions) {
       return fail(Code::Exhausted, "more than {} places with rules of their own", kMaxRegions);
     }
     Region region{*facts, rights, system && less ? Ownership::Kept : Ownership::Mapped};
-    if (layered) region.layer = spec_.workspace->layer;
+    if (own_mount) show_workspace(*workspace, region);
     regions_.emplace(text, std::move(region));
     return {};
+  }
+
+  static void show_workspace(const Workspace& workspace, Region& region) {
+    if (!workspace.inside.empty()) {
+      region.source = workspace.at;
+      region.at.path = workspace.inside;
+    }
+    if (!region.rights.write) return;
+    if (workspace.mode == Workspace::Mode::Discard) region.upper = Upper::Memory;
+    if (workspace.mode != Workspace::Mode::Overlay) return;
+    region.upper = Upper::Layer;
+    region.layer = workspace.layer;
   }
 
   // The sockets of a readable tree can be connected to, with a rule or without.
@@ -242,6 +294,7 @@ class Regions {
 
   const SandboxSpec& spec_;
   const host::HostFacts& facts_;
+  std::map<std::string, const Workspace*> workspaces_;  // by their path in the box
   std::map<std::string, Region> regions_;
 };
 
