@@ -78,8 +78,11 @@ struct Lowered {
 
 Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts);
 
-// The part about files, and what enforces one of its rules afterwards.
-Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const host::HostFacts& facts);
+// The part about files (`rules` are the authority's), and what enforces one of its rules
+// afterwards.
+Result<std::vector<Region>> lower_files(const SandboxSpec& spec,
+                                        const std::vector<authority::Rule>& rules,
+                                        const host::HostFacts& facts);
 std::string file_rule_enforcement(const authority::Rule& rule, const std::vector<Region>& regions,
                                   const host::HostFacts& facts);
 

@@ -11,8 +11,8 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsSupersetOf;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 // "/srv rw-": read, write, exec (and c: connect); "cover" for none.
 std::vector<std::string> regions(const SandboxSpec& spec,

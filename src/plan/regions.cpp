@@ -52,12 +52,13 @@ std::string parent_of(const std::string& path) {
 // Builds the regions from the top of the tree downwards.
 class Regions {
  public:
-  Regions(const SandboxSpec& spec, const host::HostFacts& facts) : spec_(spec), facts_(facts) {}
+  Regions(const SandboxSpec& spec, const std::vector<Rule>& rules, const host::HostFacts& facts)
+      : spec_(spec), rules_(rules), facts_(facts) {}
 
   Result<std::vector<Region>> make() {
     // A path sorts before everything below it.
     std::map<std::string, AbsolutePath> places;
-    for (const Rule& rule : spec_.authority.rules()) {
+    for (const Rule& rule : rules_) {
       const AbsolutePath* path = find_file_path(rule.capability);
       if (path == nullptr) continue;
       TRY_VOID(check_place(rule, path->text()));
@@ -124,7 +125,7 @@ class Regions {
       return fail(Code::Denied, "{} cannot be shown at {}: the system is read-only",
                   workspace.at.path, inside);
     }
-    for (const Rule& rule : spec_.authority.rules()) {
+    for (const Rule& rule : rules_) {
       const AbsolutePath* path = find_file_path(rule.capability);
       if (path == nullptr || rule.effect == Effect::Silent) continue;
       const bool denies =
@@ -154,16 +155,16 @@ class Regions {
   // What may be done at a place. What is readable is executable unless denied: whoever reads a
   // program can run a copy of it.
   Rights rights_at(const std::string& text, const AbsolutePath& path) const {
-    const auto allowed = [&](const authority::Capability& asked, bool without_rule) {
-      const Effect effect = spec_.authority.decide(asked).effect;
+    const auto allowed = [](Effect effect, bool without_rule) {
       return effect == Effect::Allow || (without_rule && effect == Effect::Silent);
     };
     const Rights without_rule = ground(text);
+    const auto effects = spec_.authority.effects_at(path);
     Rights rights;
-    rights.read = allowed(authority::ReadPath{path}, without_rule.read);
-    rights.write = allowed(authority::WritePath{path}, without_rule.write && rights.read);
-    rights.exec = allowed(authority::ExecPath{path}, rights.read);
-    rights.connect = allowed(authority::ConnectUnix{path}, false);
+    rights.read = allowed(effects.read, without_rule.read);
+    rights.write = allowed(effects.write, without_rule.write && rights.read);
+    rights.exec = allowed(effects.exec, rights.read);
+    rights.connect = allowed(effects.connect, false);
     return rights;
   }
 
@@ -228,7 +229,7 @@ class Regions {
                               Rights& rights) const {
     if (!rights.read) return {};
     rights.connect = false;
-    if (spec_.authority.decide(authority::ConnectUnix{path}).effect != Effect::Deny) {
+    if (spec_.authority.effects_at(path).connect != Effect::Deny) {
       const Rights outer = around(at.path);
       if (at.kind == host::PathKind::Socket && outer.read) rights = outer;
       return {};
@@ -248,7 +249,7 @@ class Regions {
   Result<void> cover_own(const std::string& text, const AbsolutePath& path) {
     const auto found = spec_.paths.find(text);
     if (found == spec_.paths.end() || host::is_within(text, "/sys")) return {};  // not in the box
-    if (spec_.authority.decide(authority::ReadPath{path}).effect != Effect::Deny) {
+    if (spec_.authority.effects_at(path).read != Effect::Deny) {
       return fail(Code::Unsupported, "{}: in the box's own {} only reading can be denied", text,
                   text.substr(0, text.find('/', 1)));
     }
@@ -293,6 +294,7 @@ class Regions {
   }
 
   const SandboxSpec& spec_;
+  const std::vector<Rule>& rules_;
   const host::HostFacts& facts_;
   std::map<std::string, const Workspace*> workspaces_;  // by their path in the box
   std::map<std::string, Region> regions_;
@@ -306,8 +308,9 @@ std::string region_text(const Region& region) {
 
 }  // namespace
 
-Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const host::HostFacts& facts) {
-  return Regions(spec, facts).make();
+Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const std::vector<Rule>& rules,
+                                        const host::HostFacts& facts) {
+  return Regions(spec, rules, facts).make();
 }
 
 std::string file_rule_enforcement(const Rule& rule, const std::vector<Region>& regions,
