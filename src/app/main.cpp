@@ -1,3 +1,4 @@
+#include "app/attack_command.h"
 #include "app/commands.h"
 #include "app/completion_command.h"
 #include "app/session_command.h"
@@ -36,6 +37,7 @@ struct Words {
   LayersOptions layers;
   CompletionOptions completion;
   SessionOptions session;
+  AttackOptions attack;
 };
 
 // Everything after the first "--" is the command, word for word; only what is before it is options.
@@ -95,6 +97,9 @@ constexpr Command kCommands[] = {
        app.add_flag("--json", words.doctor.json, "Print one JSON object");
      },
      [](const Words& words) { return doctor_command(words.doctor); }},
+    {"attack", "Try every known way out of a box on this machine, and print a scorecard",
+     [](CLI::App& app, Words& words) { add_attack_options(app, words.attack); },
+     [](const Words& words) { return attack_command(words.attack); }},
     {"completion", "Print a script that completes these words in bash, zsh or fish",
      [](CLI::App& app, Words& words) { add_completion_options(app, words.completion); },
      print_completion},
