@@ -53,6 +53,13 @@ Result<std::string> state_directory() {
               "--workspace DIR:rw)");
 }
 
+Result<std::string> secrets_directory() {
+  const char* chosen = std::getenv("GLOVEBOX_SECRETS");
+  if (chosen != nullptr && *chosen == '/') return std::string(chosen);
+  TRY(const std::string state, state_directory());
+  return state + "/secrets";
+}
+
 Result<workspace::LayerRoot> open_layers() {
   TRY(const std::string state, state_directory());
   std::error_code problem;

@@ -15,6 +15,8 @@ namespace glovebox::app {
 // ~/.local/state/glovebox. Refused when none of them is known.
 Result<std::string> state_directory();
 Result<workspace::LayerRoot> open_layers();
+// $GLOVEBOX_SECRETS, else `secrets` in the state directory.
+Result<std::string> secrets_directory();
 
 // The layer of one run, held for as long as this lives.
 class RunLayer {

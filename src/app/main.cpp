@@ -1,6 +1,7 @@
 #include "app/attack_command.h"
 #include "app/commands.h"
 #include "app/completion_command.h"
+#include "app/secret_command.h"
 #include "app/session_command.h"
 #include "base/result.h"
 
@@ -38,6 +39,7 @@ struct Words {
   CompletionOptions completion;
   SessionOptions session;
   AttackOptions attack;
+  SecretOptions secret;
 };
 
 // Everything after the first "--" is the command, word for word; only what is before it is options.
@@ -92,6 +94,9 @@ constexpr Command kCommands[] = {
     {"policy", "Check, print, explain and compare policies",
      [](CLI::App& app, Words& words) { add_policy_options(app, words.policy); },
      [](const Words& words) { return policy_command(words.policy); }},
+    {"secret", "Keep values that boxes can be handed by name",
+     [](CLI::App& app, Words& words) { add_secret_options(app, words.secret); },
+     [](const Words& words) { return secret_command(words.secret); }},
     {"doctor", "Try what this host can enforce, and say how to fix what it cannot",
      [](CLI::App& app, Words& words) {
        app.add_flag("--json", words.doctor.json, "Print one JSON object");

@@ -1,10 +1,12 @@
 #include "app/run_options.h"
 
 #include "app/chosen_policy.h"
+#include "app/layers.h"
 #include "authority/terms.h"
 #include "base/quantity.h"
 #include "host/path_facts.h"
 #include "host/resolve_authority.h"
+#include "host/secrets.h"
 
 #include <algorithm>
 #include <array>
@@ -188,6 +190,19 @@ std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& se
   return entries;
 }
 
+// Only a request that names secrets needs to know where they are.
+Result<void> add_secrets(plan::SandboxSpec& spec) {
+  const std::vector<Rule> rules = spec.authority.rules();
+  const bool none = std::ranges::none_of(rules, [](const Rule& rule) {
+    return std::holds_alternative<authority::Secret>(rule.capability) &&
+           rule.effect == Effect::Allow;
+  });
+  if (none) return {};
+  TRY(const std::string directory, secrets_directory());
+  TRY(spec.secrets, host::find_secrets(spec.authority, directory));
+  return {};
+}
+
 }  // namespace
 
 bool names_a_mode(std::string_view workspace) {
@@ -273,6 +288,7 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   TRY(spec.workspaces, parse_workspaces(options));
   TRY_VOID(apply_policy(options, spec));
   spec.caller_env = caller_environment(spec.authority);
+  TRY_VOID(add_secrets(spec));
   if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') spec.lang = lang;
   if (const char* term = std::getenv("TERM"); term != nullptr && *term != '\0') spec.term = term;
   return spec;

@@ -1,6 +1,7 @@
 #include "plan/lower.h"
 
 #include "authority/terms.h"
+#include "host/secrets.h"
 
 #include <algorithm>
 #include <variant>
@@ -72,9 +73,10 @@ class Enforcement {
   }
   Result<std::string> operator()(const authority::ResolveName&) const { return network(); }
 
-  Result<std::string> operator()(const authority::Secret&) const {
-    if (rule_.effect == Effect::Deny) return "no secret is handed in";
-    return refuse("this build has no store that secrets could come from");
+  Result<std::string> operator()(const authority::Secret& secret) const {
+    if (rule_.effect == Effect::Deny) return "not handed in";
+    if (!spec_.secrets.contains(secret.name.text())) return refuse("there is no such secret");
+    return fmt::format("a file that can only be read, {}", secret_path(secret.name.text()));
   }
 
   Result<std::string> operator()(const authority::Import&) const { return python(); }
@@ -115,6 +117,10 @@ class Enforcement {
 };
 
 }  // namespace
+
+std::string secret_path(std::string_view name) {
+  return fmt::format("{}/{}", host::kSecretsInside, name);
+}
 
 Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   Lowered lowered;

@@ -55,6 +55,9 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
+// Where a box finds a secret: /run/secrets/NAME.
+std::string secret_path(std::string_view name);
+
 // Limits that were asked for. What is not set gets the default that the host can enforce.
 struct Limits {
   std::optional<std::uint64_t> memory_bytes;

@@ -64,6 +64,13 @@ class Regions {
       TRY_VOID(check_place(rule, path->text()));
       places.emplace(path->text(), *path);
     }
+    for (const auto& [name, facts] : spec_.secrets) {
+      secrets_.push_back({facts, Workspace::Mode::Read, secret_path(name)});
+    }
+    for (const Workspace& secret : secrets_) {
+      workspaces_.emplace(secret.inside, &secret);
+      places.emplace(secret.inside, nearest_spelled(secret.inside));
+    }
     for (const Workspace& workspace : spec_.workspaces) {
       TRY_VOID(check_workspace(workspace));
       const std::string& path = workspace.path_inside();
@@ -296,6 +303,7 @@ class Regions {
   const SandboxSpec& spec_;
   const std::vector<Rule>& rules_;
   const host::HostFacts& facts_;
+  std::vector<Workspace> secrets_;  // as single files that are shown at another path
   std::map<std::string, const Workspace*> workspaces_;  // by their path in the box
   std::map<std::string, Region> regions_;
 };

@@ -72,6 +72,8 @@ struct SandboxSpec {
   // resolved (host/resolve_authority.h); and what is known of those that exist.
   authority::AuthoritySet authority;
   std::map<std::string, host::PathFacts> paths;
+  // The secrets that the authority allows, by name (host/secrets.h).
+  std::map<std::string, host::PathFacts> secrets;
   // The caller's values of variables that the authority names without one.
   std::vector<EnvEntry> caller_env;
   std::vector<Workspace> workspaces;        // the box starts in the first
