@@ -35,16 +35,6 @@ Result<void> await_started(BorrowedFd status, const plan::LaunchPlan& plan) {
   return fail(Code::Os, "the box could not be built: {}", errno_text(message.os_errno));
 }
 
-guest::StartRun to_start(const RunRequest& request) {
-  guest::StartRun start;
-  start.mode = request.argv.empty() ? guest::RunMode::Shell : guest::RunMode::Exec;
-  start.code = request.code;
-  start.argv = request.argv;
-  start.env = request.env;
-  start.cwd = request.cwd;
-  return start;
-}
-
 }  // namespace
 
 Session::Session(launch::LauncherClient& launcher, launch::RemoteBox box)
@@ -100,7 +90,12 @@ Result<void> Session::await_ready() {
 }
 
 Result<RunResult> Session::run(const RunRequest& request, const OutputSink& sink) {
-  TRY(const guest::Id id, link_->start_run(to_start(request)));
+  if (request.terminal || request.input != guest::RunInput::Empty ||
+      request.error_output != ErrorOutput::Apart) {
+    return fail(Code::Unsupported, "a run with input, a terminal or merged output needs a service");
+  }
+  TRY(guest::StartRun start, to_start(request));
+  TRY(const guest::Id id, link_->start_run(std::move(start)));
   RunWatch watch(*link_, id, request.timeout, sink);
   return watch.follow();
 }
