@@ -20,6 +20,9 @@ Result<guest::StartRun> to_start(const RunRequest& request) {
     start.rows = request.terminal->rows;
     start.columns = request.terminal->columns;
   }
+  if (!request.terminal && request.error_output == ErrorOutput::Merged) {
+    start.io = guest::RunIo::Joined;
+  }
   start.input = request.input;
   start.code = request.code;
   start.argv = request.argv;

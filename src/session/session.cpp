@@ -2,6 +2,7 @@
 
 #include "launch/child/message.h"
 #include "session/run_watch.h"
+#include "session/start_message.h"
 
 #include <algorithm>
 #include <array>
@@ -25,14 +26,7 @@ Result<void> await_started(BorrowedFd status, const plan::LaunchPlan& plan) {
   launch::Message message{};
   const ssize_t size = ::recv(status.get(), &message, sizeof(message), 0);
   if (size != sizeof(message)) return fail(Code::Os, "the box ended before its agent was there");
-  if (message.kind == launch::MessageKind::Started) return {};
-  std::vector<plan::Step> steps = plan.early;
-  steps.insert(steps.end(), plan.base.begin(), plan.base.end());
-  steps.insert(steps.end(), plan.box.begin(), plan.box.end());
-  if (message.kind == launch::MessageKind::StepFailed && message.step < steps.size()) {
-    return tl::unexpected(launch::step_error(steps[message.step], message.os_errno));
-  }
-  return fail(Code::Os, "the box could not be built: {}", errno_text(message.os_errno));
+  return check_started(message, plan);
 }
 
 }  // namespace
