@@ -6,6 +6,8 @@
 #include "host/path_facts.h"
 #include "host/resolve_authority.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -53,21 +55,57 @@ Result<host::PathFacts> look_up_typed(const std::string& path, const char* optio
   return tl::unexpected(std::move(error));
 }
 
-// DIR, DIR:overlay, DIR:ro or DIR:rw. Without a mode: the policy's, else overlay.
-Result<plan::Workspace> parse_workspace(std::string text) {
-  using Mode = plan::Workspace::Mode;
-  constexpr std::pair<std::string_view, Mode> kModes[] = {
-      {":overlay", Mode::Overlay}, {":ro", Mode::Read}, {":rw", Mode::Write}};
-  plan::Workspace workspace;
-  workspace.mode = Mode::Overlay;
+using Mode = plan::Workspace::Mode;
+
+constexpr std::array<std::pair<std::string_view, Mode>, 4> kModes{{{":overlay", Mode::Overlay},
+                                                                   {":ro", Mode::Read},
+                                                                   {":rw", Mode::Write},
+                                                                   {":discard", Mode::Discard}}};
+
+// Takes a mode off the end of DIR:MODE.
+std::optional<Mode> take_mode(std::string& text) {
   for (const auto& [suffix, mode] : kModes) {
     if (!text.ends_with(suffix)) continue;
-    workspace.mode = mode;
     text.resize(text.size() - suffix.size());
-    break;
+    return mode;
   }
+  return std::nullopt;
+}
+
+// DIR[:MODE]. Without a mode: the policy's, else overlay.
+Result<plan::Workspace> parse_workspace(std::string text) {
+  plan::Workspace workspace;
+  workspace.mode = take_mode(text).value_or(Mode::Overlay);
   TRY(workspace.at, look_up_typed(text, "--workspace"));
   return workspace;
+}
+
+// PATH:INSIDE[:MODE]. Without a mode it can only be read.
+Result<plan::Workspace> parse_bind(std::string text) {
+  plan::Workspace workspace;
+  workspace.mode = take_mode(text).value_or(Mode::Read);
+  const std::size_t colon = text.rfind(":/");
+  if (colon == std::string::npos || colon == 0) {
+    return fail(Code::Invalid, "--bind '{}' is not PATH:INSIDE, with an absolute path inside",
+                text);
+  }
+  TRY(workspace.at, look_up_typed(text.substr(0, colon), "--bind"));
+  workspace.inside = text.substr(colon + 1);
+  if (workspace.inside == workspace.at.path) workspace.inside.clear();
+  return workspace;
+}
+
+Result<std::vector<plan::Workspace>> parse_workspaces(const RunOptions& options) {
+  std::vector<plan::Workspace> workspaces;
+  for (const std::string& text : options.workspaces) {
+    TRY(plan::Workspace workspace, parse_workspace(text));
+    workspaces.push_back(std::move(workspace));
+  }
+  for (const std::string& text : options.binds) {
+    TRY(plan::Workspace workspace, parse_bind(text));
+    workspaces.push_back(std::move(workspace));
+  }
+  return workspaces;
 }
 
 // What the words of a command line hand in, rule by rule.
@@ -166,13 +204,19 @@ std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& se
 }  // namespace
 
 bool names_a_mode(std::string_view workspace) {
-  return workspace.ends_with(":overlay") || workspace.ends_with(":ro") ||
-         workspace.ends_with(":rw");
+  return std::ranges::any_of(kModes,
+                             [&](const auto& mode) { return workspace.ends_with(mode.first); });
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
-  app.add_option("-w,--workspace", options.workspace,
-                 "Directory to work in, at its own path: DIR[:overlay|ro|rw] (default overlay)");
+  app.add_option("-w,--workspace", options.workspaces,
+                 "Directory to work in, at its own path: DIR[:overlay|ro|rw|discard] (default "
+                 "overlay; repeatable, the box starts in the first)")
+      ->allow_extra_args(false);
+  app.add_option("--bind", options.binds,
+                 "Show a directory or file at another path: PATH:INSIDE[:ro|rw|overlay|discard] "
+                 "(default ro; repeatable)")
+      ->allow_extra_args(false);
   app.add_option("--read", options.read, "Let the box read this file or directory (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--write", options.write, "Let the box change it too (repeatable)")
@@ -222,9 +266,7 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   if (!options.cwd.empty()) spec.cwd = options.cwd;
   spec.loopback = options.no_loopback ? plan::Loopback::Down : plan::Loopback::Up;
   spec.waived.insert(options.waive.begin(), options.waive.end());
-  if (!options.workspace.empty()) {
-    TRY(spec.workspace, parse_workspace(options.workspace));
-  }
+  TRY(spec.workspaces, parse_workspaces(options));
   TRY_VOID(apply_policy(options, spec));
   spec.caller_env = caller_environment(spec.authority);
   if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') spec.lang = lang;

@@ -14,7 +14,8 @@ namespace glovebox::app {
 
 // As typed. CLI11 fills this and does nothing else.
 struct RunOptions {
-  std::string workspace;
+  std::vector<std::string> workspaces;
+  std::vector<std::string> binds;
   std::vector<std::string> read;
   std::vector<std::string> write;
   std::string policy;

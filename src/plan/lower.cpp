@@ -118,9 +118,10 @@ class Enforcement {
 
 Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   Lowered lowered;
-  TRY(lowered.regions, lower_files(spec, facts));
+  const std::vector<Rule> rules = spec.authority.rules();
+  TRY(lowered.regions, lower_files(spec, rules, facts));
   lowered.limits = lower_budgets(spec);
-  for (const Rule& rule : spec.authority.rules()) {
+  for (const Rule& rule : rules) {
     if (rule.effect == Effect::Silent) continue;  // says nothing of its own
     TRY(std::string by, std::visit(Enforcement(spec, facts, lowered, rule), rule.capability));
     lowered.terms.push_back({authority::to_text(rule), std::move(by)});

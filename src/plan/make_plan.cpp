@@ -146,6 +146,15 @@ void plan_process(const SandboxSpec& spec, const Lowered& lowered, LaunchPlan& p
   plan.has_terminal = spec.terminal.has_value();
 }
 
+// When the last of its layers began.
+std::optional<std::uint64_t> latest_start(const SandboxSpec& spec) {
+  std::optional<std::uint64_t> latest;
+  for (const Workspace& workspace : spec.workspaces) {
+    if (workspace.layer) latest = std::max(latest.value_or(0), workspace.start_ns);
+  }
+  return latest;
+}
+
 }  // namespace
 
 std::span<const std::string_view> waivable() { return kWaivable; }
@@ -188,8 +197,8 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.box.push_back({Op::CloseFiles});
   TRY_VOID(plan_limits(spec, lowered.limits, facts, plan));
   plan.filter = compile_filter(default_filter_rules());
-  if (spec.workspace && spec.workspace->layer) {
-    plan.box.push_back({Op::AwaitClock, spec.workspace->start_ns});
+  if (const auto start = latest_start(spec)) {
+    plan.box.push_back({Op::AwaitClock, *start});
   }
   plan.box.push_back({Op::InstallFilter});
   plan.guarantees.push_back(
