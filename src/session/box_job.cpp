@@ -38,7 +38,7 @@ Result<std::shared_ptr<JobState>> BoxSession::ask_for_job(const guest::StartJob&
   if (!is_alive()) return unexpected(over_error());
   TRY(JobPipe pipe, open_job_pipe(guest::data_of(job.kind)));
   auto state = std::make_shared<JobState>(loop_);
-  TRY(state->id, link_.start_job(job, std::move(pipe.theirs)));
+  TRY(state->id, link_->start_job(job, std::move(pipe.theirs)));
   watch_line_for_room();
   state->data.adopt(std::move(pipe.ours));
   state->is_input = guest::data_of(job.kind) == guest::JobData::Input;
@@ -77,7 +77,7 @@ void BoxJob::give_up() {
   if (job_->is_over() || !job_->is_input) job_->data.close();
   if (job_->is_over()) return;
   job_->is_given_up = true;
-  (void)session_->link_.cancel_job(job_->id);  // one that has just ended needs no cancelling
+  (void)session_->link_->cancel_job(job_->id);  // one that has just ended needs no cancelling
   session_->watch_line_for_room();
 }
 

@@ -51,7 +51,7 @@ asio::awaitable<Result<std::shared_ptr<RunState>>> BoxSession::begin_run(RunRequ
 Result<void> BoxSession::ask_for_run(const std::shared_ptr<RunState>& run, guest::StartRun start,
                                      std::optional<std::chrono::milliseconds> timeout) {
   const bool in_shell = start.mode == guest::RunMode::Shell;
-  TRY(run->id, link_.start_run(std::move(start)));
+  TRY(run->id, link_->start_run(std::move(start)));
   watch_line_for_room();
   ++run_count_;
   ++in_use_;
@@ -95,8 +95,8 @@ void BoxSession::set_deadline(const std::shared_ptr<RunState>& run,
 }
 
 void BoxSession::kill_run(const std::shared_ptr<RunState>& run) {
-  if (run->is_over() || std::exchange(run->is_killed, true)) return;
-  const auto asked = link_.kill_run(run->id, kRunGrace);
+  if (!is_alive() || run->is_over() || std::exchange(run->is_killed, true)) return;
+  const auto asked = link_->kill_run(run->id, kRunGrace);
   watch_line_for_room();
   if (!asked) return lose(EndCause::AgentBroke, {}, asked.error().message);
   run->timer.expires_after(kRunGrace + kKillCheck);
@@ -169,8 +169,9 @@ void BoxSession::count_output(const std::shared_ptr<RunState>& run, std::size_t 
 }
 
 Result<void> BoxSession::signal_shell_run(int signal) {
-  if (shell_run_ == guest::kSessionId) return fail(Code::NotFound, "no run has the shell");
-  return link_.signal_run(shell_run_, signal);
+  if (!is_alive() || shell_run_ == guest::kSessionId)
+    return fail(Code::NotFound, "no run has the shell");
+  return link_->signal_run(shell_run_, signal);
 }
 
 asio::awaitable<Result<bool>> BoxRun::pass_output(OutputReader& reader, std::span<char> buffer) {
@@ -235,13 +236,15 @@ asio::awaitable<Result<void>> BoxRun::write_input(std::string_view bytes) {
 }
 
 Result<void> BoxRun::resize(RunTerminal size) {
-  auto asked = session_->link_.resize(run_->id, size.rows, size.columns);
+  if (run_->is_over()) return fail(Code::NotFound, "the run is over");
+  auto asked = session_->link_->resize(run_->id, size.rows, size.columns);
   session_->watch_line_for_room();
   return asked;
 }
 
 Result<void> BoxRun::signal(int signal) {
-  auto asked = session_->link_.signal_run(run_->id, signal);
+  if (run_->is_over()) return fail(Code::NotFound, "the run is over");
+  auto asked = session_->link_->signal_run(run_->id, signal);
   session_->watch_line_for_room();
   return asked;
 }

@@ -40,12 +40,12 @@ BoxSession::BoxSession(asio::io_context& loop, launch::RemoteBox box, BoxSetting
       settings_(std::move(settings)),
       box_id_(box.id),
       init_(std::move(box.init)),
-      link_(std::move(box.status), guest::Transport::Packets),
-      line_(loop, link_.fd().get()),
+      link_(std::make_unique<guest::AgentLink>(std::move(box.status), guest::Transport::Packets)),
+      line_(loop, link_->fd().get()),
       started_(loop),
       timer_(loop),
       wall_(loop),
-      queue_(std::make_shared<ShellQueue>(loop)) {}
+      queue_(std::make_shared<TurnQueue>(loop, 1, "the session's shell")) {}
 
 BoxSession::~BoxSession() {
   kill_box();
@@ -109,7 +109,7 @@ void BoxSession::watch_line() {
 
 // What the agent does not take at once waits in the link until there is room.
 void BoxSession::watch_line_for_room() {
-  if (!link_.wants_write() || waits_for_room_ || phase_ >= Phase::Ending) return;
+  if (phase_ >= Phase::Ending || waits_for_room_ || !link_->wants_write()) return;
   waits_for_room_ = true;
   line_.async_wait(asio::posix::descriptor_base::wait_write,
                    [weak = weak_from_this()](const error_code& problem) {
@@ -129,7 +129,7 @@ void BoxSession::on_line() {
     start_problem_ = std::move(built).error();
     return started_.notify();
   }
-  auto events = link_.on_ready();
+  auto events = link_->on_ready();
   if (!events) {
     if (phase_ == Phase::Greeting) {
       start_problem_ = std::move(events).error();
@@ -147,11 +147,11 @@ void BoxSession::on_line() {
 // The launch's own last word: the box is built, or which step failed.
 Result<void> BoxSession::take_launch_message() {
   launch::Message message{};
-  const ssize_t size = ::recv(link_.fd().get(), &message, sizeof(message), MSG_DONTWAIT);
+  const ssize_t size = ::recv(link_->fd().get(), &message, sizeof(message), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   if (size != sizeof(message)) return fail(Code::Os, "the box ended before its agent was there");
   TRY_VOID(check_started(message, *plan_));
-  TRY_VOID(link_.greet(std::exchange(settings_.hello, {})));
+  TRY_VOID(link_->greet(std::exchange(settings_.hello, {})));
   phase_ = Phase::Greeting;
   watch_line_for_room();
   return {};
@@ -272,6 +272,14 @@ void BoxSession::box_ended(const launch::RemoteEnd& end) {
   finish();
 }
 
+void BoxSession::launcher_gone() {
+  if (phase_ >= Phase::Ready) {
+    return close(EndCause::LauncherGone, "the launcher process died, and the box with it");
+  }
+  start_problem_ = Error{Code::Os, EPIPE, "the launcher process died while the box was starting"};
+  started_.notify();
+}
+
 void BoxSession::close(EndCause cause, std::string sentence) {
   if (phase_ == Phase::Over) return;
   lose(cause, {}, std::move(sentence));
@@ -291,6 +299,9 @@ void BoxSession::finish() {
   wall_.cancel();
   ending_.at = std::chrono::system_clock::now();
   end_ = ending_;
+  if (line_.is_open()) line_.release();
+  link_.reset();
+  init_.reset();
   const Error error = over_error();
   queue_->close(error);
   for (const auto& [id, run] : std::exchange(runs_, {})) {

@@ -14,7 +14,7 @@
 #include "launch/client.h"
 #include "session/live_session.h"
 #include "session/ready_fd.h"
-#include "session/shell_queue.h"
+#include "session/turn_queue.h"
 #include "session/wakeup.h"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -88,7 +88,10 @@ class BoxSession final : public LiveSession {
                                       std::chrono::milliseconds timeout);
   // The launcher says that nothing of the box is left.
   void box_ended(const launch::RemoteEnd& end);
-  // Ends it for a reason of ours: at once for those who wait, and the box is killed.
+  // The launcher is gone, and the box with it.
+  void launcher_gone();
+  // Ends it for a reason of ours: at once for those who wait, and the box is killed. Nothing
+  // happens to one that is over.
   void close(EndCause cause, std::string sentence);
   std::uint64_t box_id() const { return box_id_; }
   const launch::RemoteEnd& usage() const { return remote_end_; }
@@ -167,8 +170,8 @@ class BoxSession final : public LiveSession {
   std::uint64_t box_id_;
   UniqueFd init_;
   const plan::LaunchPlan* plan_ = nullptr;  // while it is Building
-  guest::AgentLink link_;
-  asio::posix::stream_descriptor line_;  // link_'s socket, watched and not owned
+  std::unique_ptr<guest::AgentLink> link_;  // until it is over
+  asio::posix::stream_descriptor line_;     // the link's socket, watched and not owned
   bool waits_for_room_ = false;
   Phase phase_ = Phase::Building;
   Wakeup started_;
@@ -176,7 +179,7 @@ class BoxSession final : public LiveSession {
   asio::steady_timer wall_;
   std::optional<Error> start_problem_;
   guest::ShellKind shell_ = guest::ShellKind::None;
-  std::shared_ptr<ShellQueue> queue_;
+  std::shared_ptr<TurnQueue> queue_;
   guest::Id shell_run_ = guest::kSessionId;
   std::map<guest::Id, std::shared_ptr<RunState>> runs_;
   std::map<guest::Id, std::shared_ptr<JobState>> jobs_;

@@ -55,7 +55,8 @@ class LiveRun {
 
   // Hands all output to `reader` and waits for the end. Once, by one coroutine. After a timeout or
   // cancel() it still returns a result, which says so. An error of the reader, and cancellation of
-  // the coroutine, kill the run, wait until it is over, and are returned as an error.
+  // the coroutine, begin to kill the run and are returned as an error at once; the session's shell
+  // is free again when the run is over.
   virtual asio::awaitable<Result<RunResult>> follow(OutputReader& reader) = 0;
 
   // Input, for a run that asked for it. Waits until the run's pipe has taken all of it. A run that
@@ -68,9 +69,6 @@ class LiveRun {
   // Begins the ladder of signals. follow() returns when it has done its work.
   virtual void cancel() = 0;
 };
-
-// What a session needs from the box it lives in. Opened by the Manager.
-struct OpenBox;
 
 class LiveSession : public std::enable_shared_from_this<LiveSession> {
  public:

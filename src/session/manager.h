@@ -45,6 +45,9 @@ struct ManagerSettings {
   // Policies that requests may name; without it, the templates of the product alone. A request
   // never names a file.
   std::shared_ptr<policy::PolicyStore> policies;
+  // Paths that no box may see, whatever it is handed, beside the state directory: the service's
+  // sockets, tokens and configuration.
+  std::vector<std::string> hidden;
 };
 
 enum class LayerFate : std::uint8_t { Remove, Keep };
@@ -91,8 +94,9 @@ class Manager {
   virtual std::vector<SessionInfo> list(
       const std::map<std::string, std::string>& labels = {}) const = 0;
   virtual Result<SessionInfo> get(std::string_view id) const = 0;
-  // The session itself, to run and to move files. Code::NotFound when there is none, and Code::Os
-  // with the reason when it is dead.
+  // The session itself, to run and to move files. Code::NotFound when there is none. One that is
+  // dead refuses everything but to tell of its background runs; of one that died with a former
+  // service nothing is left to attach to, which is Code::Os with the reason.
   virtual Result<std::shared_ptr<LiveSession>> attach(std::string_view id) = 0;
 
   struct Change {

@@ -1,4 +1,4 @@
-#include "session/shell_queue.h"
+#include "session/turn_queue.h"
 
 #include "session/co_try.h"
 
@@ -7,41 +7,39 @@
 
 namespace glovebox::session {
 
-class ShellQueue::Turn final : public LiveSession::ShellTurn {
+class TurnQueue::Turn final : public LiveSession::ShellTurn {
  public:
-  explicit Turn(std::shared_ptr<ShellQueue> queue) : queue_(std::move(queue)) {}
+  explicit Turn(std::shared_ptr<TurnQueue> queue) : queue_(std::move(queue)) {}
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   ~Turn() override { queue_->pass_on(); }
 
  private:
-  std::shared_ptr<ShellQueue> queue_;
+  std::shared_ptr<TurnQueue> queue_;
 };
 
-asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> ShellQueue::take(
+asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> TurnQueue::take(
     WhenBusy when_busy) {
   if (closed_) co_return unexpected(*closed_);
-  if (is_taken_) {
-    if (when_busy == WhenBusy::Refuse) {
-      co_return fail(Code::Exhausted, "the session's shell is busy with another run");
-    }
-    if (waiting_.size() >= kMaxShellWaiters) {
-      co_return fail(Code::Exhausted, "{} runs wait for the session's shell already",
-                     waiting_.size());
+  if (free_ > 0) {
+    --free_;
+  } else {
+    if (when_busy == WhenBusy::Refuse) co_return fail(Code::Exhausted, "{} is busy", what_);
+    if (waiting_.size() >= kMaxWaiters) {
+      co_return fail(Code::Exhausted, "{} others wait for {} already", waiting_.size(), what_);
     }
     auto waiter = std::make_shared<Waiter>(*loop_);
     CO_TRY_VOID(co_await wait(waiter));
   }
-  is_taken_ = true;
   co_return std::make_unique<Turn>(shared_from_this());
 }
 
-asio::awaitable<Result<void>> ShellQueue::wait(std::shared_ptr<Waiter> waiter) {
+asio::awaitable<Result<void>> TurnQueue::wait(std::shared_ptr<Waiter> waiter) {
   waiting_.push_back(waiter);
   // However the wait ends, also by an exception or with the coroutine: a turn that came is passed
   // on, and a place in the queue is given up.
   struct Place {
-    ShellQueue& queue;
+    TurnQueue& queue;
     const std::shared_ptr<Waiter>& waiter;
     bool is_used = false;
     ~Place() {
@@ -54,7 +52,7 @@ asio::awaitable<Result<void>> ShellQueue::wait(std::shared_ptr<Waiter> waiter) {
   while (!waiter->has_turn && !closed_) {
     const Woken woken = co_await waiter->wakeup.wait();
     if (woken == Woken::Canceled) {
-      co_return unexpected(Error{Code::Os, ECANCELED, "the run was canceled before its turn"});
+      co_return unexpected(Error{Code::Os, ECANCELED, "it was canceled before its turn"});
     }
   }
   if (closed_) co_return unexpected(*closed_);
@@ -62,16 +60,18 @@ asio::awaitable<Result<void>> ShellQueue::wait(std::shared_ptr<Waiter> waiter) {
   co_return Result<void>();
 }
 
-void ShellQueue::pass_on() {
-  is_taken_ = !waiting_.empty();
-  if (waiting_.empty()) return;
+void TurnQueue::pass_on() {
+  if (waiting_.empty()) {
+    ++free_;
+    return;
+  }
   const std::shared_ptr<Waiter> next = waiting_.front();
   waiting_.pop_front();
   next->has_turn = true;
   next->wakeup.notify();
 }
 
-void ShellQueue::close(Error reason) {
+void TurnQueue::close(Error reason) {
   if (closed_) return;
   closed_ = std::move(reason);
   for (const auto& waiter : waiting_) waiter->wakeup.notify();

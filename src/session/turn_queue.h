@@ -1,4 +1,5 @@
-// Whose turn it is to use the session's shell: one at a time, in the order of arrival.
+// Whose turn it is: so many at a time, the others in the order of arrival. For a session's shell,
+// which takes one run at a time, and for the launcher.
 #pragma once
 
 #include "session/live_session.h"
@@ -9,12 +10,14 @@
 
 namespace glovebox::session {
 
-// The most that wait for one shell; more is Code::Exhausted.
-inline constexpr std::size_t kMaxShellWaiters = 1024;
+// The most that wait in one queue; more is Code::Exhausted.
+inline constexpr std::size_t kMaxWaiters = 1024;
 
-class ShellQueue : public std::enable_shared_from_this<ShellQueue> {
+class TurnQueue : public std::enable_shared_from_this<TurnQueue> {
  public:
-  explicit ShellQueue(asio::io_context& loop) : loop_(&loop) {}
+  // `what` is what the turns are for, for people: "the session's shell".
+  TurnQueue(asio::io_context& loop, std::size_t slots, std::string what)
+      : loop_(&loop), free_(slots), what_(std::move(what)) {}
 
   // The turn lasts until the token is destroyed.
   asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> take(WhenBusy when_busy);
@@ -34,7 +37,8 @@ class ShellQueue : public std::enable_shared_from_this<ShellQueue> {
   asio::awaitable<Result<void>> wait(std::shared_ptr<Waiter> waiter);
 
   asio::io_context* loop_;
-  bool is_taken_ = false;
+  std::size_t free_;
+  std::string what_;
   std::deque<std::shared_ptr<Waiter>> waiting_;
   std::optional<Error> closed_;
 };
