@@ -1,5 +1,6 @@
 #include "app/commands.h"
 #include "app/completion_command.h"
+#include "app/serve_command.h"
 #include "base/result.h"
 
 #include <CLI/CLI.hpp>
@@ -33,6 +34,7 @@ struct Words {
   CommitOptions commit;
   UndoOptions undo;
   LayersOptions layers;
+  ServeOptions serve;
   CompletionOptions completion;
 };
 
@@ -85,6 +87,9 @@ constexpr Command kCommands[] = {
     {"policy", "Check, print, explain and compare policies",
      [](CLI::App& app, Words& words) { add_policy_options(app, words.policy); },
      [](const Words& words) { return policy_command(words.policy); }},
+    {"serve", "Give sessions to others over HTTP",
+     [](CLI::App& app, Words& words) { add_serve_options(app, words.serve); },
+     [](const Words& words) { return serve_command(words.serve); }},
     {"doctor", "Try what this host can enforce, and say how to fix what it cannot",
      [](CLI::App& app, Words& words) {
        app.add_flag("--json", words.doctor.json, "Print one JSON object");

@@ -32,6 +32,10 @@ namespace glovebox::serve {
 inline constexpr std::size_t kKeptDenials = 4'096;
 
 struct Service {
+  Service(asio::io_context& loop, const Config& settings, session::Manager& sessions,
+          observe::LogLevel level)
+      : io(loop), config(settings), manager(sessions), log(level) {}
+
   asio::io_context& io;
   const Config& config;
   Auth auth;

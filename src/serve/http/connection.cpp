@@ -235,7 +235,7 @@ std::optional<Response> Connection::take_request() {
   chunked_ = head.version() >= 11;
   const std::string* expect = request_.find_header("expect");
   continue_wanted_ = chunked_ && expect != nullptr && lower(*expect) == "100-continue";
-  begun_ = finished_ = timed_out_ = false;
+  begun_ = finished_ = timed_out_ = body_broke_ = false;
   body_step_ = 0;
   pending_head_.clear();
   if (mark != std::string_view::npos) {
@@ -311,7 +311,7 @@ asio::awaitable<Connection::After> Connection::answer(Response response) {
 
 asio::awaitable<bool> Connection::drain_body() {
   // A client that waits for "100 Continue" has not sent its body and may never do so.
-  if (continue_wanted_) co_return false;
+  if (continue_wanted_ || body_broke_) co_return false;
   std::array<char, 16 << 10> away;
   std::size_t drained = 0;
   while (!parser_->is_done()) {
@@ -356,31 +356,37 @@ asio::awaitable<Result<std::size_t>> Connection::read_some(std::span<char> into)
   if (waiting_ != Wait::Body) wait_for(Wait::Body, server_.limits_.body);
   for (;;) {
     boost::system::error_code problem;
+    std::size_t used = 0;
     if (buffer_.size() > 0) {
-      const std::size_t used = parser_->put(buffer_.data(), problem);
+      used = parser_->put(buffer_.data(), problem);
       buffer_.consume(used);
-      if (problem == http::error::need_buffer || problem == http::error::need_more) problem = {};
-      if (problem) {
-        close_ = true;
-        co_return fail(Code::Invalid, "the body is malformed: {}", problem.message());
-      }
+    }
+    const bool starving = buffer_.size() == 0 || used == 0 || problem == http::error::need_more;
+    if (problem && problem != http::error::need_buffer && problem != http::error::need_more) {
+      body_broke_ = true;
+      co_return fail(Code::Invalid, "the body is malformed: {}", problem.message());
     }
     const std::size_t produced = into.size() - body.size;
     if (parser_->is_done() || produced > 0) {
-      body_step_ += produced;
-      if (parser_->is_done() || body_step_ >= kBodyStep) {
-        body_step_ = 0;
-        wait_for(Wait::Nothing, {});
-      }
+      count_body(produced);
       co_return produced;
     }
+    if (!starving) continue;  // the head of a chunk was read, and its bytes are here
     const bool more = co_await fill_buffer(kReadSize);
     if (!more) {
-      close_ = true;
+      body_broke_ = true;
       if (timed_out_) co_return fail(Code::Exhausted, "the body did not come in time");
       co_return fail_os(ECONNRESET, "read the body");
     }
   }
+}
+
+// Time for the next step of a body begins when one is complete.
+void Connection::count_body(std::size_t bytes) {
+  body_step_ += bytes;
+  if (!parser_->is_done() && body_step_ < kBodyStep) return;
+  body_step_ = 0;
+  wait_for(Wait::Nothing, {});
 }
 
 asio::awaitable<Result<std::string>> Connection::read_body(std::size_t limit) {

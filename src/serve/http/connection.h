@@ -72,6 +72,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   // Reads away what is left of the body if it is little; false when it is not.
   asio::awaitable<bool> drain_body();
   asio::awaitable<void> linger();
+  void count_body(std::size_t bytes);
   std::string make_head(const Response& response, Length length);
   void wait_for(Wait what, std::chrono::milliseconds patience);
 
@@ -87,6 +88,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   Clock::time_point deadline_ = Clock::time_point::max();
   bool timed_out_ = false;
   std::size_t body_step_ = 0;
+  bool body_broke_ = false;  // what is left of it cannot be read
 
   // The answer under way.
   bool begun_ = false;
