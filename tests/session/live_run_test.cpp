@@ -107,7 +107,7 @@ TEST_F(LiveRunTest, AReaderThatGivesUpEndsTheRunAndNotTheSession) {
 TEST_F(LiveRunTest, CancellingTheCoroutineEndsTheRun) {
   const SessionInfo info = make_session();
   const auto session = attach(info);
-  for (const char* code : {"sleep 1000", "yes", "cat", "while :; do :; done"}) {
+  for (const char* code : {"sleep 1000", "yes", "while :; do :; done"}) {
     asio::cancellation_signal cancel;
     bool is_done = false;
     Collect collect;
@@ -117,7 +117,9 @@ TEST_F(LiveRunTest, CancellingTheCoroutineEndsTheRun) {
             cancel.slot(), [&](std::exception_ptr, Result<RunResult>) { is_done = true; }));
     run_until([&] { return session->under_way() > 0; });
     asio::steady_timer timer(loop_, milliseconds(30));
-    timer.async_wait([&](auto) { cancel.emit(asio::cancellation_type::terminal); });
+    timer.async_wait([&](const boost::system::error_code& problem) {
+      if (!problem) cancel.emit(asio::cancellation_type::terminal);
+    });
     run_until([&] { return is_done; });
     EXPECT_EQ(run(info, "echo on").output, "on\n") << code;
   }
