@@ -2,6 +2,7 @@
 #include "app/commands.h"
 #include "app/completion_command.h"
 #include "app/secret_command.h"
+#include "app/serve_command.h"
 #include "app/session_command.h"
 #include "base/result.h"
 
@@ -36,6 +37,7 @@ struct Words {
   CommitOptions commit;
   UndoOptions undo;
   LayersOptions layers;
+  ServeOptions serve;
   CompletionOptions completion;
   SessionOptions session;
   AttackOptions attack;
@@ -97,6 +99,9 @@ constexpr Command kCommands[] = {
     {"secret", "Keep values that boxes can be handed by name",
      [](CLI::App& app, Words& words) { add_secret_options(app, words.secret); },
      [](const Words& words) { return secret_command(words.secret); }},
+    {"serve", "Give sessions to others over HTTP",
+     [](CLI::App& app, Words& words) { add_serve_options(app, words.serve); },
+     [](const Words& words) { return serve_command(words.serve); }},
     {"doctor", "Try what this host can enforce, and say how to fix what it cannot",
      [](CLI::App& app, Words& words) {
        app.add_flag("--json", words.doctor.json, "Print one JSON object");
