@@ -590,4 +590,14 @@ FilterRules default_filter_rules(Architecture architecture) {
   return std::move(table).finish();
 }
 
+void pass_to_broker(FilterRules& rules, BrokeredCalls calls) {
+  rules.find("connect")->otherwise = Verdict::notify();
+  if (calls == BrokeredCalls::ConnectAndBind) rules.find("bind")->otherwise = Verdict::notify();
+  constexpr std::pair<std::string_view, std::uint8_t> kFlagsOf[] = {
+      {"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}};
+  for (const auto& [name, argument] : kFlagsOf) {
+    rules.find(name)->clauses = {{{has_any(argument, MSG_FASTOPEN)}, Verdict::refuse(EOPNOTSUPP)}};
+  }
+}
+
 }  // namespace glovebox::plan

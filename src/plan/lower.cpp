@@ -1,6 +1,7 @@
 #include "plan/lower.h"
 
 #include "authority/terms.h"
+#include "plan/parts.h"
 
 #include <algorithm>
 #include <variant>
@@ -29,13 +30,6 @@ Limits lower_budgets(const SandboxSpec& spec) {
   limits.disk_bytes = budget(BudgetKind::Disk);
   limits.inodes = budget(BudgetKind::Inodes);
   return limits;
-}
-
-bool is_loopback(const authority::ListenAddress& address) {
-  const auto* network = std::get_if<authority::IpNetwork>(&address);
-  if (network == nullptr) return false;
-  if (network->family() == authority::Family::V6) return network->to_text() == "::1";
-  return network->bytes()[0] == 127 && network->prefix() >= 8;
 }
 
 // Turns one rule into what enforces it, or refuses it.
@@ -85,9 +79,7 @@ class Enforcement {
 
   template <BudgetKind K>
   Result<std::string> operator()(const authority::Budget<K>&) const {
-    if constexpr (K == BudgetKind::Connections || K == BudgetKind::EgressBytes) {
-      return "empty network namespace";
-    }
+    if constexpr (K == BudgetKind::Connections || K == BudgetKind::EgressBytes) return network();
     return "see the limits";
   }
 
@@ -95,10 +87,7 @@ class Enforcement {
   Result<std::string> files() const {
     return file_rule_enforcement(rule_, lowered_.regions, facts_);
   }
-  Result<std::string> network() const {
-    if (rule_.effect == Effect::Deny) return "empty network namespace";
-    return refuse("this build has no connect broker, and a box has no network of its own");
-  }
+  Result<std::string> network() const { return network_rule_enforcement(spec_, rule_); }
   Result<std::string> python() const {
     return refuse(
         "it is about what Python code may do, which backend 'process' cannot tell from what any "
@@ -120,6 +109,7 @@ Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   Lowered lowered;
   TRY(lowered.regions, lower_files(spec, facts));
   lowered.limits = lower_budgets(spec);
+  TRY(lowered.network, plan_network(spec));
   for (const Rule& rule : spec.authority.rules()) {
     if (rule.effect == Effect::Silent) continue;  // says nothing of its own
     TRY(std::string by, std::visit(Enforcement(spec, facts, lowered, rule), rule.capability));
