@@ -60,13 +60,13 @@ void Box::take_call(const WaitingCall& call) {
   member_ = call.thread;
   auto attempt = read_call(call);
   if (!attempt) return;
-  if (call.number == SYS_connect) {
-    on_connect(*std::move(attempt));
-  } else if (call.number == SYS_bind) {
-    on_bind(*std::move(attempt));
-  } else {
-    calls_->answer(call.id, 0, ENOSYS);
+  if (call.number == SYS_listen) return on_listen(*attempt);
+  if (call.number == SYS_connect && attempt->kind.domain == AF_UNIX) {
+    return on_unix_connect(*std::move(attempt));
   }
+  if (call.number == SYS_connect) return on_connect(*std::move(attempt));
+  if (call.number == SYS_bind) return on_bind(*std::move(attempt));
+  calls_->answer(call.id, 0, ENOSYS);
 }
 
 std::optional<Attempt> Box::read_call(const WaitingCall& call) {
@@ -84,26 +84,38 @@ std::optional<Attempt> Box::read_call(const WaitingCall& call) {
   const auto kind = kind_of(attempt.original);
   if (!kind) return fail_with(ENOTSOCK);
   attempt.kind = *kind;
-  if (kind->domain == AF_UNIX) {
+  attempt.blocks = (::fcntl(attempt.original.get(), F_GETFL) & O_NONBLOCK) == 0;
+  if (call.number == SYS_listen) {
+    return calls_->still_waits(call.id) ? std::optional(std::move(attempt)) : std::nullopt;
+  }
+  // A name that is bound does nothing by itself, and the mounts say where it can be made.
+  const bool through =
+      network_.unix_calls == plan::UnixCalls::LetThrough || call.number == SYS_bind;
+  if (kind->domain == AF_UNIX && through) {
     calls_->let_through(call.id);
     return std::nullopt;
   }
-  if (kind->domain != AF_INET && kind->domain != AF_INET6) return fail_with(EAFNOSUPPORT);
-
-  const auto length = static_cast<int>(call.arguments[2]);
-  std::array<std::byte, sizeof(sockaddr_storage)> bytes{};
-  if (length < 0 || static_cast<std::size_t>(length) > bytes.size()) return fail_with(EINVAL);
-  const std::span<std::byte> wanted(bytes.data(), static_cast<std::size_t>(length));
-  if (length > 0 && read_memory(call.thread, call.arguments[1], wanted) != length) {
-    return fail_with(EFAULT);
-  }
+  const int error = read_call_address(attempt);
+  if (error != 0) return fail_with(error);
   // What was read and fetched belongs to this call only if it still waits.
   if (!calls_->still_waits(call.id)) return std::nullopt;
-  const AddressOrError read = read_address(wanted, kind->domain);
-  if (read.error != 0) return fail_with(read.error);
-  attempt.address = read.address;
-  attempt.blocks = (::fcntl(attempt.original.get(), F_GETFL) & O_NONBLOCK) == 0;
   return attempt;
+}
+
+int Box::read_call_address(Attempt& attempt) {
+  const WaitingCall& call = attempt.call;
+  const auto length = static_cast<int>(call.arguments[2]);
+  std::array<std::byte, sizeof(sockaddr_storage)> bytes{};
+  if (length < 0 || static_cast<std::size_t>(length) > bytes.size()) return EINVAL;
+  const std::span<std::byte> wanted(bytes.data(), static_cast<std::size_t>(length));
+  if (length > 0 && read_memory(call.thread, call.arguments[1], wanted) != length) return EFAULT;
+  if (attempt.kind.domain == AF_UNIX) {
+    attempt.unix_address.assign(wanted.begin(), wanted.end());
+    return 0;
+  }
+  const AddressOrError read = read_address(wanted, attempt.kind.domain);
+  attempt.address = read.address;
+  return read.error;
 }
 
 void Box::deny(const Attempt& attempt, Denied denied, int error) {

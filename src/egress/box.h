@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace glovebox::egress {
@@ -31,9 +32,10 @@ struct Attempt {
   UniqueFd original;  // a copy of that descriptor
   SocketKind kind;
   ReadAddress address;
-  UniqueFd made;        // the socket outside that takes its place, if one does
-  std::string name;     // by which it is granted
-  bool blocks = false;  // the program's socket does
+  std::vector<std::byte> unix_address;  // as it was read, for AF_UNIX
+  UniqueFd made;                        // the socket outside that takes its place, if one does
+  std::string name;                     // by which it is granted
+  bool blocks = false;                  // the program's socket does
 
   const Endpoint& to() const { return *address.endpoint; }
   bool is_outside() const { return static_cast<bool>(made); }
@@ -63,8 +65,10 @@ class Box {
 
   void on_listener(std::uint32_t events);
   void take_call(const WaitingCall& call);
-  // Fetches the socket and the address; nothing: the call has been answered.
+  // Fetches the socket and, unless it is of AF_UNIX or the call has none, the address. Nothing: the
+  // call has been answered.
   std::optional<Attempt> read_call(const WaitingCall& call);
+  static int read_call_address(Attempt& attempt);  // an errno
 
   void on_connect(Attempt attempt);
   void on_datagram_connect(Attempt& attempt);
@@ -79,6 +83,11 @@ class Box {
   bool hand_in(Attempt& attempt);
   void note(const Attempt& attempt);
 
+  // For a broker that lets no call through.
+  void on_unix_connect(Attempt attempt);
+  void on_listen(const Attempt& attempt);
+
+  bool is_guarded(const Result<void>& locked) const;
   void on_bind(Attempt attempt);
   void bind_outside(Attempt& attempt, const Endpoint& where);
 
@@ -96,6 +105,7 @@ class Box {
   std::unique_ptr<NameServer> names_;
   std::map<std::uint64_t, Waiting> waiting_;    // by the call's id
   std::map<std::uint16_t, UniqueFd> reserved_;  // by the port inside, until it is bound
+  std::set<std::uint64_t> published_;           // cookies of sockets that may listen outside
   pid_t member_ = 0;                            // a thread of the box that has called
   Poller::Token byte_timer_ = Poller::kNone;
 };

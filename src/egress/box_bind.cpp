@@ -45,6 +45,21 @@ Result<void> Box::reserve() {
   return {};
 }
 
+// Not every kernel lets an ordinary user put a filter on a socket. Where no call is let through,
+// none is needed.
+bool Box::is_guarded(const Result<void>& locked) const {
+  return locked.has_value() || network_.unix_calls == plan::UnixCalls::CarryOut;
+}
+
+void Box::on_listen(const Attempt& attempt) {
+  const bool outside =
+      network_of(attempt.original) == services_.host_network && attempt.kind.domain != AF_UNIX;
+  const bool may = !outside || published_.contains(cookie_of(attempt.original));
+  const auto backlog = static_cast<int>(attempt.call.arguments[1]);
+  const int error = !may ? EACCES : ::listen(attempt.original.get(), backlog) != 0 ? errno : 0;
+  calls_->answer(attempt.call.id, 0, error);
+}
+
 void Box::on_bind(Attempt attempt) {
   const std::uint64_t id = attempt.call.id;
   if (network_of(attempt.original) == services_.host_network) {
@@ -73,7 +88,7 @@ void Box::bind_outside(Attempt& attempt, const Endpoint& where) {
   if (domain == AF_INET6 && where.address.family() == authority::Family::V4) {
     set_number(*made, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   }
-  if (!never_connect(*made)) return void(calls_->answer(id, 0, EACCES));
+  if (!is_guarded(never_connect(*made))) return void(calls_->answer(id, 0, EACCES));
   reserved_.erase(attempt.to().port);
   if (const int error = try_bind(*made, raw_address(where, domain)); error != 0) {
     return void(calls_->answer(id, 0, error));
@@ -84,7 +99,10 @@ void Box::bind_outside(Attempt& attempt, const Endpoint& where) {
     (void)::fcntl(attempt.made.get(), F_SETFL, flags & ~O_NONBLOCK);  // cannot fail
   }
   const bool done = hand_in(attempt);
-  if (done) sink_(Listening{attempt.to().to_text(), where.to_text()});
+  if (done) {
+    published_.insert(cookie_of(attempt.made));
+    sink_(Listening{attempt.to().to_text(), where.to_text()});
+  }
   calls_->answer(id, 0, done ? 0 : EMFILE);
 }
 

@@ -121,8 +121,7 @@ void Box::connect_outside(Attempt attempt, std::string name) {
   }
   auto made = make_like(attempt.original, attempt.kind.domain);
   if (!made) return void(calls_->answer(id, 0, made.error().os_errno));
-  const auto locked = hear_only(*made, attempt.to());
-  if (!locked) return void(calls_->answer(id, 0, EACCES));
+  if (!is_guarded(hear_only(*made, attempt.to()))) return void(calls_->answer(id, 0, EACCES));
   attempt.made = *std::move(made);
   attempt.name = std::move(name);
   begin(std::move(attempt));

@@ -590,9 +590,8 @@ FilterRules default_filter_rules(Architecture architecture) {
   return std::move(table).finish();
 }
 
-void pass_to_broker(FilterRules& rules, BrokeredCalls calls) {
-  rules.find("connect")->otherwise = Verdict::notify();
-  if (calls == BrokeredCalls::ConnectAndBind) rules.find("bind")->otherwise = Verdict::notify();
+void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls) {
+  for (const std::string_view call : calls) rules.find(call)->otherwise = Verdict::notify();
   constexpr std::pair<std::string_view, std::uint8_t> kFlagsOf[] = {
       {"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}};
   for (const auto& [name, argument] : kFlagsOf) {

@@ -109,7 +109,7 @@ Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   Lowered lowered;
   TRY(lowered.regions, lower_files(spec, facts));
   lowered.limits = lower_budgets(spec);
-  TRY(lowered.network, plan_network(spec));
+  TRY(lowered.network, plan_network(spec, facts));
   for (const Rule& rule : spec.authority.rules()) {
     if (rule.effect == Effect::Silent) continue;  // says nothing of its own
     TRY(std::string by, std::visit(Enforcement(spec, facts, lowered, rule), rule.capability));

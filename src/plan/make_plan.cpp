@@ -149,8 +149,10 @@ void plan_process(const SandboxSpec& spec, const Lowered& lowered, LaunchPlan& p
 std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
   FilterRules rules = default_filter_rules();
   if (network) {
-    pass_to_broker(rules,
-                   network->listens ? BrokeredCalls::ConnectAndBind : BrokeredCalls::Connect);
+    std::vector<std::string_view> calls{"connect"};
+    if (network->listens) calls.emplace_back("bind");
+    if (network->unix_calls == UnixCalls::CarryOut) calls.emplace_back("listen");
+    pass_to_broker(rules, calls);
   }
   return compile_filter(rules);
 }

@@ -75,11 +75,13 @@ bool is_loopback(const authority::ListenAddress& address) {
   return network->bytes()[0] == 127 && network->prefix() >= 8;
 }
 
-Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec) {
+Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
+                                                const host::HostFacts& facts) {
   if (!has_broker(spec)) return std::optional<NetworkPlan>();
   NetworkPlan plan;
   plan.authority = spec.authority;
   plan.published = spec.published;
+  if (facts.tier == host::Tier::User) plan.unix_calls = UnixCalls::CarryOut;
   plan.listens = !spec.published.empty();
   for (const Rule& rule : spec.authority.rules()) {
     plan.resolves = plan.resolves || needs_names(rule);

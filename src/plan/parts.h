@@ -25,7 +25,8 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
 
 // What of the network is granted, or nothing; refused when it cannot be had with what else is asked
 // for.
-Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec);
+Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
+                                                const host::HostFacts& facts);
 bool is_loopback(const authority::ListenAddress& address);
 // What enforces a rule about the network.
 std::string network_rule_enforcement(const SandboxSpec& spec, const authority::Rule& rule);
