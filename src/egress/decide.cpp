@@ -59,7 +59,8 @@ ConnectVerdict decide_connect(const AuthoritySet& authority, const Endpoint& to,
                   : refused(to, names, "port 0 is no port");
   const Decision by_address = authority.decide(ConnectTCP{to.address, *port});
   if (is_granted_by_address(by_address, to, range)) return {Kind::Outside, "", "", ""};
-  if (inside) return {Kind::Inside, "", "", ""};
+  // Typed in, it is the box's own loopback. A name that leads there was meant to lead elsewhere.
+  if (inside && names.empty()) return {Kind::Inside, "", "", ""};
   if (by_address.effect == Effect::Deny) {
     return refused(to, names,
                    by_address.rule

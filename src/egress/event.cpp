@@ -17,6 +17,9 @@ std::string_view to_text(Denied::Act act) {
 std::string to_text(const Denied& denied) {
   std::string text =
       fmt::format("denied: {} {}: {}", to_text(denied.act), denied.object, denied.why);
+  if (denied.act == Denied::Act::Resolve && !denied.missing.empty()) {
+    return text + fmt::format(" (--allow connect={}:PORT would)", denied.object);
+  }
   if (!denied.missing.empty()) text += fmt::format(" (--allow {} would)", denied.missing);
   return text;
 }

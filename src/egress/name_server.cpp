@@ -163,8 +163,7 @@ void NameServer::answer_question(Question question, std::size_t limit, const Rep
     const std::string name = shown(question.name);
     const bool plain = authority::DomainPattern::parse(question.name).has_value();
     sink_(Denied{Denied::Act::Resolve, name, plain ? fmt::format("resolve={}", name) : "",
-                 plain ? "no rule needs it; to connect too, grant connect with its port"
-                       : "that is no host name"});
+                 plain ? "no rule needs it" : "that is no host name"});
     return send(Answer{DnsStatus::NoSuchName, {}, 0});
   }
   if (!addresses) return send(Answer{});
