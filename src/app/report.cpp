@@ -84,9 +84,45 @@ json::object limits_object(const plan::LaunchPlan& plan) {
   return limits;
 }
 
+json::value name_or_null(const std::string& name) {
+  return name.empty() ? json::value(nullptr) : json::value(name);
+}
+
+json::object network_object(const egress::Ledger& ledger) {
+  json::array connections;
+  for (const egress::Closed& closed : ledger.connections()) {
+    connections.push_back(json::object{{"name", name_or_null(closed.name)},
+                                       {"address", closed.address},
+                                       {"bytes_out", closed.bytes_out},
+                                       {"bytes_in", closed.bytes_in},
+                                       {"duration_us", closed.duration.count() / 1000}});
+  }
+  json::array denials;
+  for (const auto& [denied, times] : ledger.denials()) {
+    denials.push_back(json::object{{"act", egress::to_text(denied.act)},
+                                   {"object", to_utf8(denied.object)},
+                                   {"missing", name_or_null(denied.missing)},
+                                   {"why", denied.why},
+                                   {"times", times}});
+  }
+  json::array listeners;
+  for (const egress::Listening& listening : ledger.listeners()) {
+    listeners.push_back(json::object{{"inside", listening.inside}, {"outside", listening.outside}});
+  }
+  const egress::Ledger::Totals& totals = ledger.totals();
+  return json::object{{"connections", std::move(connections)},
+                      {"listeners", std::move(listeners)},
+                      {"denials", std::move(denials)},
+                      {"totals", json::object{{"connections", totals.connections},
+                                              {"bytes_out", totals.bytes_out},
+                                              {"bytes_in", totals.bytes_in},
+                                              {"denials", totals.denials}}}};
+}
+
 }  // namespace
 
-std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& report) {
+std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& report,
+                        const egress::Ledger* network) {
   json::object object;
   object["version"] = kReportVersion;
   object["command"] = texts(plan.argv);
@@ -109,6 +145,8 @@ std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& 
       {"tier", host::to_text(plan.tier)}, {"uid_inside", plan.uid}, {"gid_inside", plan.gid}};
   object["limits"] = limits_object(plan);
   object["usage"] = usage_object(report.usage);
+  object["network"] =
+      network != nullptr ? json::value(network_object(*network)) : json::value(nullptr);
   json::array steps;
   for (const launch::StepTime& time : report.times) {
     steps.push_back(

@@ -1,5 +1,6 @@
 #include "app/commands.h"
 #include "app/layers.h"
+#include "app/network.h"
 #include "app/report.h"
 #include "app/standard_streams.h"
 #include "base/file.h"
@@ -28,6 +29,7 @@ struct Outcome {
   plan::LaunchPlan plan;
   launch::ExitReport report;
   std::vector<RunLayer> layers;
+  std::unique_ptr<RunNetwork> network;  // when the plan has one
 };
 
 // Where the report goes: opened first, on the host's tree, so that a wrong path is a refusal.
@@ -86,6 +88,9 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   const std::vector<std::byte> bytes = plan::encode(outcome.plan);
   TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
 
+  if (outcome.plan.network) {
+    TRY(outcome.network, RunNetwork::open(*outcome.plan.network, options.resolver));
+  }
   reset_ignored_signals();
   TRY(const UniqueFd signals, take_signals());
   int pair[2];
@@ -104,9 +109,10 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   ::signal(SIGPIPE, SIG_IGN);
 
   const RawTerminal raw;
-  outcome.report = launch::supervise(std::move(box), std::move(status), outcome.plan,
-                                     std::move(connection.streams), signals.get(),
-                                     report_file ? launch::Detail::Full : launch::Detail::Brief);
+  outcome.report = launch::supervise(
+      std::move(box), std::move(status), outcome.plan, std::move(connection.streams), signals.get(),
+      report_file ? launch::Detail::Full : launch::Detail::Brief, outcome.network.get());
+  if (outcome.network) outcome.network->close();
   return outcome;
 }
 
@@ -172,8 +178,15 @@ int run_command(const RunOptions& options) {
   if (outcome) {
     say_how_it_ended(*outcome);
     code = outcome->report.exit_code;
+    if (outcome->network && !options.quiet) {
+      // A closed standard error changes no exit code.
+      (void)write_all(BorrowedFd(2), outcome->network->denials_text());
+    }
     code = close_layers(outcome->layers, options, code);
-    if (*report_file) json = report_json(outcome->plan, outcome->report);
+    if (*report_file) {
+      json = report_json(outcome->plan, outcome->report,
+                         outcome->network ? &outcome->network->ledger() : nullptr);
+    }
   } else {
     code = refuse(outcome.error());
     if (*report_file) json = refusal_json(options.command, outcome.error().message);

@@ -178,6 +178,40 @@ class Handed {
   std::vector<Rule> rules_;
 };
 
+Result<std::uint16_t> parse_port(std::string_view text, const std::string& whole) {
+  const auto range = authority::PortRange::parse(text);
+  if (!range || !range->is_single()) {
+    return fail(Code::Invalid, "--publish {}: '{}' is no port", whole, text);
+  }
+  return range->first();
+}
+
+// [ADDRESS:]HOST:BOX, or one port for both.
+Result<plan::Publication> parse_publication(const std::string& whole) {
+  std::string_view ports = whole;
+  std::string_view address = "127.0.0.1";
+  const std::size_t last = whole.rfind(':');
+  const std::size_t before =
+      last == std::string::npos || last == 0 ? last : whole.rfind(':', last - 1);
+  if (last != std::string::npos && before != std::string::npos) {
+    address = std::string_view(whole).substr(0, before);
+    ports.remove_prefix(before + 1);
+    if (address.starts_with('[') && address.ends_with(']')) {
+      address = address.substr(1, address.size() - 2);
+    }
+  }
+  auto network = authority::IpNetwork::parse(address);
+  if (!network || !network->is_single_address()) {
+    return fail(Code::Invalid, "--publish {}: '{}' is no address of this host", whole, address);
+  }
+  plan::Publication published{*std::move(network)};
+  const std::size_t colon = ports.find(':');
+  TRY(published.outside, parse_port(ports.substr(0, colon), whole));
+  TRY(published.inside,
+      parse_port(colon == std::string_view::npos ? ports : ports.substr(colon + 1), whole));
+  return published;
+}
+
 // The caller's values of the variables that are passed on.
 std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& set) {
   std::vector<plan::EnvEntry> entries;
@@ -247,6 +281,11 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("--gid", options.gid, "Group id as the box sees it");
   app.add_option("--waive", options.waive, "Give up a protection by name (repeatable)")
       ->allow_extra_args(false);
+  app.add_option("-p,--publish", options.publish,
+                 "Open a port of the box outside: [ADDRESS:]HOST:BOX, on 127.0.0.1 (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--resolver", options.resolver,
+                 "Name servers to ask for the box, ADDRESS[:PORT][,...] (default: the host's)");
   app.add_flag("--no-loopback", options.no_loopback, "Not even loopback inside the box");
   for (CLI::Option* option : app.get_options()) option->check(not_empty);
 }
@@ -284,6 +323,10 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   spec.hostname = options.hostname;
   if (!options.cwd.empty()) spec.cwd = options.cwd;
   spec.loopback = options.no_loopback ? plan::Loopback::Down : plan::Loopback::Up;
+  for (const std::string& publication : options.publish) {
+    TRY(plan::Publication published, parse_publication(publication));
+    spec.published.push_back(std::move(published));
+  }
   spec.waived.insert(options.waive.begin(), options.waive.end());
   TRY(spec.workspaces, parse_workspaces(options));
   TRY_VOID(apply_policy(options, spec));

@@ -37,6 +37,8 @@ struct RunOptions {
   std::string uid;
   std::string gid;
   std::vector<std::string> waive;
+  std::vector<std::string> publish;
+  std::string resolver;
   std::string report;
   bool no_loopback = false;
   bool outlive_parent = false;

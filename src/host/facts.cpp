@@ -48,6 +48,20 @@ std::vector<SystemEntry> read_system_entries() {
   return entries;
 }
 
+std::vector<NameFile> read_name_files() {
+  std::vector<NameFile> files;
+  for (const char* path : {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"}) {
+    struct stat info{};
+    if (::lstat(path, &info) != 0) continue;
+    std::array<char, PATH_MAX> target;
+    const ssize_t length =
+        S_ISLNK(info.st_mode) ? ::readlink(path, target.data(), target.size()) : 0;
+    if (S_ISREG(info.st_mode)) files.push_back({path, ""});
+    if (length > 0) files.push_back({path, {target.data(), static_cast<std::size_t>(length)}});
+  }
+  return files;
+}
+
 std::uint64_t hard_limit(__rlimit_resource resource) {
   struct rlimit limit{};
   return ::getrlimit(resource, &limit) == 0 ? limit.rlim_max : 0;
@@ -76,6 +90,7 @@ Result<HostFacts> read_facts() {
   facts.open_files_hard = hard_limit(RLIMIT_NOFILE);
   facts.stack_hard = hard_limit(RLIMIT_STACK);
   facts.system = read_system_entries();
+  facts.name_files = read_name_files();
   TRY(facts.cgroups, read_cgroup_facts());
   return facts;
 }

@@ -30,6 +30,13 @@ struct SystemEntry {
   friend bool operator==(const SystemEntry&, const SystemEntry&) = default;
 };
 
+// A file that tells programs how names are looked up. A link as it is; its target may lie anywhere.
+struct NameFile {
+  std::string path;         // "/etc/resolv.conf"
+  std::string link_target;  // empty for a file
+  friend bool operator==(const NameFile&, const NameFile&) = default;
+};
+
 struct HostFacts {
   Tier tier = Tier::User;
   uid_t uid = 65534;
@@ -38,7 +45,8 @@ struct HostFacts {
   std::uint64_t memory_bytes = 0;
   std::uint64_t open_files_hard = 0;  // the caller's hard RLIMIT_NOFILE
   std::uint64_t stack_hard = 0;
-  std::vector<SystemEntry> system;  // usr, etc, bin, sbin, lib*, as far as they exist
+  std::vector<SystemEntry> system;   // usr, etc, bin, sbin, lib*, as far as they exist
+  std::vector<NameFile> name_files;  // resolv.conf, hosts, nsswitch.conf, as far as they exist
   CgroupFacts cgroups;
 
   friend bool operator==(const HostFacts&, const HostFacts&) = default;

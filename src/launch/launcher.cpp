@@ -266,8 +266,13 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   context.candidates = {const_cast<const char* const*>(candidates.data()), candidates.size() - 1};
 
   // Pooled namespaces have loopback up.
+  std::optional<NetworkPool::Resolver> resolver;
   if (wants_loopback(plan)) {
-    TRY(context.network_is_given, networks_.enter());
+    TRY(resolver, networks_.enter());
+  }
+  context.network_is_given = resolver.has_value();
+  for (std::size_t i = 0; resolver && i < kResolverFds; ++i) {
+    context.resolver_fds[i] = resolver->at(i).get();
   }
   auto cloned = clone_process(context, box);
   if (context.network_is_given) TRY_VOID(networks_.leave());

@@ -24,21 +24,25 @@ Result<bool> NetworkPool::add_one() {
   if (!own_ || ready_.size() >= kTarget) return false;
   if (::unshare(CLONE_NEWNET) != 0) return fail_os(errno, "make a network namespace");
   auto made = open_file(kOwnNetwork, O_RDONLY);
-  const bool raised = raise_loopback();
+  int resolver[kResolverFds] = {-1, -1};
+  const bool raised = raise_loopback() && open_resolver_sockets(resolver);
   const int raise_errno = errno;
+  Resolver owned{UniqueFd(resolver[0]), UniqueFd(resolver[1])};
   TRY_VOID(leave());
   if (!made) return tl::unexpected(std::move(made).error());
-  if (!raised) return fail_os(raise_errno, "bring up loopback");
-  ready_.push_back(*std::move(made));
+  if (!raised) return fail_os(raise_errno, "bring up loopback and a resolver's sockets");
+  ready_.push_back({*std::move(made), std::move(owned)});
   return true;
 }
 
-Result<bool> NetworkPool::enter() {
-  if (ready_.empty()) return false;
-  const UniqueFd chosen = std::move(ready_.back());
+Result<std::optional<NetworkPool::Resolver>> NetworkPool::enter() {
+  if (ready_.empty()) return std::optional<Resolver>();
+  Ready chosen = std::move(ready_.back());
   ready_.pop_back();
-  if (::setns(chosen.get(), CLONE_NEWNET) != 0) return fail_os(errno, "enter a network namespace");
-  return true;
+  if (::setns(chosen.network.get(), CLONE_NEWNET) != 0) {
+    return fail_os(errno, "enter a network namespace");
+  }
+  return std::optional<Resolver>(std::move(chosen.resolver));
 }
 
 Result<void> NetworkPool::leave() {

@@ -9,7 +9,9 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace glovebox::launch {
@@ -24,15 +26,23 @@ class NetworkPool {
   // Adds one namespace, loopback up. False when the pool is full or not open.
   Result<bool> add_one();
 
-  // Puts this process into a pooled namespace, so that a clone inherits it. False when none is
+  // The sockets inside that questions for names are asked on; port 53 needs the launcher's power.
+  using Resolver = std::array<UniqueFd, 2>;
+
+  // Puts this process into a pooled namespace, so that a clone inherits it. Nothing when none is
   // left.
-  Result<bool> enter();
+  Result<std::optional<Resolver>> enter();
   // And back into its own.
   Result<void> leave();
 
  private:
+  struct Ready {
+    UniqueFd network;
+    Resolver resolver;
+  };
+
   UniqueFd own_;
-  std::vector<UniqueFd> ready_;
+  std::vector<Ready> ready_;
 };
 
 }  // namespace glovebox::launch

@@ -33,13 +33,14 @@ constexpr nanoseconds kPidsCheck = std::chrono::milliseconds(200);
 class Supervisor {
  public:
   Supervisor(Box box, UniqueFd status, const plan::LaunchPlan& plan, Streams streams, int signals,
-             Detail detail)
+             Detail detail, NetworkCompanion* network)
       : box_(std::move(box)),
         status_(std::move(status)),
         plan_(plan),
         streams_(std::move(streams)),
         signals_(signals),
         detail_(detail),
+        network_(network),
         started_(Clock::now()) {}
 
   ExitReport run();
@@ -55,7 +56,9 @@ class Supervisor {
   int timeout_ms();
   void dispatch(const Waits& waits);
   void on_status();
-  void on_message(const Message& message, UniqueFd attached);
+  void on_message(const Message& message, std::vector<UniqueFd> attached);
+  void on_started(const Message& message, std::vector<UniqueFd> attached);
+  void on_network(std::vector<UniqueFd> attached);
   const plan::Step* step_at(std::size_t index) const;
   void note_times(const Message& message);
   void on_signal();
@@ -77,6 +80,8 @@ class Supervisor {
   Streams streams_;
   int signals_;
   Detail detail_;
+  NetworkCompanion* network_;
+  bool has_network_ = false;
   Clock::time_point started_;
   Clock::time_point next_cpu_check_;
   ExitReport report_;
@@ -106,6 +111,7 @@ Supervisor::Waits Supervisor::collect() const {
   add(signals_, POLLIN, -1);
   add(box_.cgroup.memory_event_fd(), POLLIN | POLLPRI, -1);
   add(box_.cgroup.pids_event_fd(), POLLPRI, -1);
+  add(has_network_ ? network_->fd().get() : -1, POLLIN, -1);
   for (std::size_t i = 0; i < streams_.relays.size(); ++i) {
     const Relay& relay = streams_.relays[i];
     if (relay.wait_read_fd() >= 0) add(relay.wait_read_fd(), POLLIN, static_cast<int>(i));
@@ -133,6 +139,7 @@ void Supervisor::dispatch(const Waits& waits) {
       on_relay(waits.fds[i], waits.relay_index[i]);
     }
   }
+  if (waits.fds[4].revents != 0) network_->on_ready();
   if (running_ && waits.fds[1].revents != 0) on_signal();
   if (running_ && (waits.fds[2].revents | waits.fds[3].revents) != 0) check_limits();
   if (running_ && waits.fds[0].revents != 0) on_status();
@@ -141,7 +148,7 @@ void Supervisor::dispatch(const Waits& waits) {
 void Supervisor::on_status() {
   Message message{};
   iovec part{&message, sizeof(message)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kNetworkFds)] = {};
   msghdr packet{};
   packet.msg_iov = &part;
   packet.msg_iovlen = 1;
@@ -150,12 +157,15 @@ void Supervisor::on_status() {
   const ssize_t size = ::recvmsg(status_.get(), &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   // A peer that ended without reading all it was sent is told once, before what it had said itself.
   if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return;
-  UniqueFd attached;
+  std::vector<UniqueFd> attached;
   const cmsghdr* header = CMSG_FIRSTHDR(&packet);
   if (size > 0 && header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-    int fd = -1;
-    __builtin_memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-    attached = UniqueFd(fd);
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      __builtin_memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
+      attached.emplace_back(fd);
+    }
   }
   if (size == sizeof(message) && (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) {
     on_message(message, std::move(attached));
@@ -170,17 +180,37 @@ void Supervisor::on_status() {
             size == 0 ? "the box's init was killed" : "the box's init sent a malformed message");
 }
 
-void Supervisor::on_message(const Message& message, UniqueFd attached) {
-  const bool early = !command_started_;
-  if (message.kind == MessageKind::Started && early && message.timed <= kTimedSteps) {
-    command_started_ = true;
-    if (detail_ == Detail::Full) note_times(message);
-    if (streams_.has_terminal) return connect_terminal(std::move(attached));
-    if (!attached) return;
+void Supervisor::on_started(const Message& message, std::vector<UniqueFd> attached) {
+  command_started_ = true;
+  if (detail_ == Detail::Full) note_times(message);
+  const std::size_t wanted = streams_.has_terminal ? 1 : 0;
+  if (attached.size() != wanted || has_network_ != plan_.network.has_value()) {
     box_.kill();
-    fail_with(EndReason::Failed, kRefusedExit, "the box's init sent a descriptor nobody asked for");
+    fail_with(EndReason::Failed, kRefusedExit,
+              "the box's init sent other descriptors than planned");
     return;
   }
+  if (streams_.has_terminal) connect_terminal(std::move(attached.front()));
+}
+
+void Supervisor::on_network(std::vector<UniqueFd> attached) {
+  Result<void> taken = fail(Code::Os, "nobody answers for the box's network");
+  if (network_ != nullptr && plan_.network && !has_network_) {
+    auto files = network_files(std::move(attached), *plan_.network);
+    taken = files ? network_->take(*std::move(files)) : tl::unexpected(files.error());
+  }
+  has_network_ = taken.has_value();
+  if (has_network_) return;
+  box_.kill();
+  fail_with(EndReason::Failed, kRefusedExit, taken.error().message);
+}
+
+void Supervisor::on_message(const Message& message, std::vector<UniqueFd> attached) {
+  const bool early = !command_started_;
+  if (message.kind == MessageKind::Started && early && message.timed <= kTimedSteps) {
+    return on_started(message, std::move(attached));
+  }
+  if (message.kind == MessageKind::Network && early) return on_network(std::move(attached));
   if (const plan::Step* step = step_at(message.step);
       message.kind == MessageKind::StepFailed && early && step != nullptr) {
     fail_with(EndReason::Failed, kRefusedExit, step_error(*step, message.os_errno).message);
@@ -431,10 +461,23 @@ std::string_view to_text(LimitKind limit) {
   return "unknown";
 }
 
+Result<NetworkFiles> network_files(std::vector<UniqueFd> fds, const plan::NetworkPlan& plan) {
+  if (fds.size() != (plan.resolves ? kNetworkFds : 1)) {
+    return fail(Code::Os, "the box's init sent {} descriptors for its network", fds.size());
+  }
+  NetworkFiles files;
+  files.listener = std::move(fds[0]);
+  if (plan.resolves) {
+    files.questions = std::move(fds[1]);
+    files.connections = std::move(fds[2]);
+  }
+  return files;
+}
+
 ExitReport supervise(Box box, UniqueFd status, const plan::LaunchPlan& plan, Streams streams,
-                     int signals, Detail detail) {
+                     int signals, Detail detail, NetworkCompanion* network) {
   Supervisor supervisor(std::move(box), std::move(status), plan, std::move(streams), signals,
-                        detail);
+                        detail, network);
   return supervisor.run();
 }
 

@@ -56,11 +56,32 @@ struct Streams {
   int terminal_output = -1;
 };
 
+// What a box with network hands out when it starts: the listener of its filter, and the sockets
+// that it asks for names on, if its plan has a resolver.
+struct NetworkFiles {
+  UniqueFd listener;
+  UniqueFd questions;    // datagrams
+  UniqueFd connections;  // the same over TCP
+};
+// Takes the descriptors of one Network message apart; refused when they are not the planned ones.
+Result<NetworkFiles> network_files(std::vector<UniqueFd> fds, const plan::NetworkPlan& plan);
+
+// Who answers for the box's network: the connect broker, in the supervisor's loop.
+class NetworkCompanion {
+ public:
+  virtual ~NetworkCompanion() = default;
+  // Once, before the box's command runs.
+  virtual Result<void> take(NetworkFiles files) = 0;
+  // Readable when on_ready() has something to do.
+  virtual BorrowedFd fd() const = 0;
+  virtual void on_ready() = 0;
+};
+
 enum class Detail : std::uint8_t { Brief, Full };  // Full: read usage for a report
 
 // Runs until the box has ended and its cgroup is gone. `signals` is a signalfd with the signals to
-// pass on, or -1.
+// pass on, or -1. A plan with a network needs a companion for it.
 ExitReport supervise(Box box, UniqueFd status, const plan::LaunchPlan& plan, Streams streams,
-                     int signals, Detail detail);
+                     int signals, Detail detail, NetworkCompanion* network = nullptr);
 
 }  // namespace glovebox::launch

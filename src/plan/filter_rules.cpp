@@ -590,4 +590,13 @@ FilterRules default_filter_rules(Architecture architecture) {
   return std::move(table).finish();
 }
 
+void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls) {
+  for (const std::string_view call : calls) rules.find(call)->otherwise = Verdict::notify();
+  constexpr std::pair<std::string_view, std::uint8_t> kFlagsOf[] = {
+      {"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}};
+  for (const auto& [name, argument] : kFlagsOf) {
+    rules.find(name)->clauses = {{{has_any(argument, MSG_FASTOPEN)}, Verdict::refuse(EOPNOTSUPP)}};
+  }
+}
+
 }  // namespace glovebox::plan

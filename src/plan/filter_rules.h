@@ -9,9 +9,17 @@
 
 #include "plan/filter.h"
 
+#include <span>
+#include <string_view>
+
 namespace glovebox::plan {
 
 // Numbers differ between architectures and names do not, so one table serves all of them.
 FilterRules default_filter_rules(Architecture architecture = kNativeArchitecture);
+
+// Changes them for a box that the connect broker serves: the named calls wait for the broker. TCP
+// Fast Open by message is refused: it would connect a socket of the broker's in a call that names
+// its address by pointer.
+void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls);
 
 }  // namespace glovebox::plan

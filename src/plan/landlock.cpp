@@ -35,6 +35,10 @@ Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts
   if (spec.loopback == Loopback::Down && abi >= kAbiWithTcp) {
     net_rights = landlock::kBindTcp | landlock::kConnectTcp;
   }
+  // The broker makes these calls for the box, so that none of the box's own has to pass.
+  if (plan.network && abi >= kAbiWithTcp) {
+    net_rights |= landlock::kConnectTcp | (plan.network->listens ? landlock::kBindTcp : 0);
+  }
   std::uint64_t scopes = 0;
   if (abi >= kAbiWithScopes) scopes = landlock::kScopeAbstractSockets | landlock::kScopeSignals;
   plan.box.push_back({Op::LandlockBegin, landlock::file_rights(abi), net_rights | scopes << 32U});

@@ -35,11 +35,13 @@ enum class Op : std::uint32_t {
   // Both lists; a: Place, b: mode, text: path there.
   MakeDirectory,
   MakeFile,
-  MakeLink,  // other: target
+  MakeLink,   // other: target
+  WriteFile,  // other: contents
   // The box.
   BeginNetwork,      // a: 1 to bring loopback up; goes on beside the steps that follow
   MapIdentity,       // a: uid inside, b: gid inside
   EnterNetwork,      // waits for it and goes in
+  OpenResolver,      // sockets inside that the broker answers questions for names on
   MountScratch,      // a: bytes, b: inodes, text: where; one private tmpfs for all that is writable
   AttachScratch,     // text: directory of it, other: where
   MountProc,         // a fresh proc for the pid namespace
@@ -59,10 +61,10 @@ enum class Op : std::uint32_t {
   LandlockBegin,  // a: file rights handled, b: net rights | scopes << 32
   LandlockAllow,  // a: rights, text: path below which they hold
   LandlockEnforce,
-  InstallFilter,
-  EnterCgroups,  // a cgroup namespace rooted at the box's cgroup, which was made meanwhile
-  AwaitClock,    // a: ns since 1970 that the coarse clock must be past
-  CloseFiles,    // all but 0, 1, 2, the status socket and the cgroups
+  InstallFilter,  // a: 1 for a listener, which the supervisor gets
+  EnterCgroups,   // a cgroup namespace rooted at the box's cgroup, which was made meanwhile
+  AwaitClock,     // a: ns since 1970 that the coarse clock must be past
+  CloseFiles,     // all but 0, 1, 2, the status socket and the cgroups
 };
 inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CloseFiles);
 
@@ -149,6 +151,7 @@ struct LaunchPlan {
   CgroupPlan cgroup;
   Watch watch;
   std::vector<sock_filter> filter;
+  std::optional<NetworkPlan> network;  // what the connect broker does for this box
   Resident resident = Resident::Command;
   std::vector<std::string> argv;
   std::vector<std::string> envp;        // NAME=VALUE

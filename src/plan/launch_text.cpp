@@ -39,6 +39,7 @@ std::string details(const Step& step) {
     case Op::AttachHost:
       return fmt::format("{} at /{} ({})", step.text, step.other, mount_attributes_to_text(step.a));
     case Op::MakeDirectory: return fmt::format("{}{} ({:04o})", where, step.text, step.b);
+    case Op::WriteFile:
     case Op::MakeFile: return fmt::format("{}{}", where, step.text);
     case Op::MakeLink: return fmt::format("{}{} -> {}", where, step.text, step.other);
     case Op::MapIdentity: return fmt::format("uid {} gid {} inside", step.a, step.b);
@@ -59,6 +60,8 @@ std::string details(const Step& step) {
     case Op::LandlockBegin:
       return fmt::format("files {:#x} net {:#x} scopes {:#x}", step.a, step.b & 0xffffffffU,
                          step.b >> 32U);
+    case Op::InstallFilter: return step.a != 0 ? "with a listener for the connect broker" : "";
+    case Op::OpenResolver: return "127.0.0.1 port 53, for the connect broker";
     case Op::LandlockAllow: return fmt::format("{} {:#x}", step.text, step.a);
     default: return "";
   }
@@ -126,9 +129,11 @@ std::string_view to_text(Op op) {
     case Op::MakeDirectory: return "make-directory";
     case Op::MakeFile: return "make-file";
     case Op::MakeLink: return "make-link";
+    case Op::WriteFile: return "write-file";
     case Op::MapIdentity: return "map-identity";
     case Op::BeginNetwork: return "begin-network";
     case Op::EnterNetwork: return "enter-network";
+    case Op::OpenResolver: return "open-resolver";
     case Op::MountScratch: return "mount-scratch";
     case Op::AttachScratch: return "attach-scratch";
     case Op::MountProc: return "mount-proc";

@@ -2,6 +2,7 @@
 
 #include "authority/terms.h"
 #include "host/secrets.h"
+#include "plan/parts.h"
 
 #include <algorithm>
 #include <variant>
@@ -30,13 +31,6 @@ Limits lower_budgets(const SandboxSpec& spec) {
   limits.disk_bytes = budget(BudgetKind::Disk);
   limits.inodes = budget(BudgetKind::Inodes);
   return limits;
-}
-
-bool is_loopback(const authority::ListenAddress& address) {
-  const auto* network = std::get_if<authority::IpNetwork>(&address);
-  if (network == nullptr) return false;
-  if (network->family() == authority::Family::V6) return network->to_text() == "::1";
-  return network->bytes()[0] == 127 && network->prefix() >= 8;
 }
 
 // Turns one rule into what enforces it, or refuses it.
@@ -87,9 +81,7 @@ class Enforcement {
 
   template <BudgetKind K>
   Result<std::string> operator()(const authority::Budget<K>&) const {
-    if constexpr (K == BudgetKind::Connections || K == BudgetKind::EgressBytes) {
-      return "empty network namespace";
-    }
+    if constexpr (K == BudgetKind::Connections || K == BudgetKind::EgressBytes) return network();
     return "see the limits";
   }
 
@@ -97,10 +89,7 @@ class Enforcement {
   Result<std::string> files() const {
     return file_rule_enforcement(rule_, lowered_.regions, facts_);
   }
-  Result<std::string> network() const {
-    if (rule_.effect == Effect::Deny) return "empty network namespace";
-    return refuse("this build has no connect broker, and a box has no network of its own");
-  }
+  Result<std::string> network() const { return network_rule_enforcement(spec_, rule_); }
   Result<std::string> python() const {
     return refuse(
         "it is about what Python code may do, which backend 'process' cannot tell from what any "
@@ -127,6 +116,7 @@ Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   const std::vector<Rule> rules = spec.authority.rules();
   TRY(lowered.regions, lower_files(spec, rules, facts));
   lowered.limits = lower_budgets(spec);
+  TRY(lowered.network, plan_network(spec, facts));
   for (const Rule& rule : rules) {
     if (rule.effect == Effect::Silent) continue;  // says nothing of its own
     TRY(std::string by, std::visit(Enforcement(spec, facts, lowered, rule), rule.capability));

@@ -76,6 +76,7 @@ struct Lowered {
   std::vector<Region> regions;  // a place before those below it
   std::vector<EnvEntry> env;
   Limits limits;
+  std::optional<NetworkPlan> network;
   std::vector<Guarantee> terms;  // "allow read=/srv", and what enforces it
 };
 

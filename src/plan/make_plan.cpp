@@ -155,6 +155,17 @@ std::optional<std::uint64_t> latest_start(const SandboxSpec& spec) {
   return latest;
 }
 
+std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
+  FilterRules rules = default_filter_rules();
+  if (network) {
+    std::vector<std::string_view> calls{"connect"};
+    if (network->listens) calls.emplace_back("bind");
+    if (network->unix_calls == UnixCalls::CarryOut) calls.emplace_back("listen");
+    pass_to_broker(rules, calls);
+  }
+  return compile_filter(rules);
+}
+
 }  // namespace
 
 std::span<const std::string_view> waivable() { return kWaivable; }
@@ -176,14 +187,17 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
 
   plan.early.push_back({Op::BeginNetwork, spec.loopback == Loopback::Up ? 1U : 0U});
   plan.early.push_back({Op::MapIdentity, plan.uid, plan.gid});
-  plan.guarantees.push_back({"network", spec.loopback == Loopback::Up
-                                            ? "empty network namespace, loopback of its own"
-                                            : "empty network namespace, loopback down"});
+  plan.network = lowered.network;
+  plan.guarantees.push_back(
+      {"network", fmt::format("empty network namespace, loopback {}{}",
+                              spec.loopback == Loopback::Up ? "of its own" : "down",
+                              plan.network ? ", connections through the broker" : "")});
   plan.guarantees.push_back({"processes", "pid namespace, ended with its init"});
   plan.guarantees.push_back({"ipc", "ipc namespace, private /dev/shm"});
   plan.box.insert(plan.box.end(), view.box.begin(), view.box.end());
   plan.guarantees.push_back({"filesystem", "mount namespace, pivoted root, read-only system"});
   plan.box.push_back({Op::EnterNetwork});
+  if (plan.network && plan.network->resolves) plan.box.push_back({Op::OpenResolver});
   plan.box.push_back({Op::SetHostname, 0, 0, spec.hostname});
   plan.box.push_back({Op::ChangeDirectory, 0, 0, view.cwd});
   if (spec.terminal) {
@@ -196,11 +210,11 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   TRY_VOID(plan_landlock(spec, facts, lowered.regions, plan));
   plan.box.push_back({Op::CloseFiles});
   TRY_VOID(plan_limits(spec, lowered.limits, facts, plan));
-  plan.filter = compile_filter(default_filter_rules());
+  plan.filter = filter_for(plan.network);
   if (const auto start = latest_start(spec)) {
     plan.box.push_back({Op::AwaitClock, *start});
   }
-  plan.box.push_back({Op::InstallFilter});
+  plan.box.push_back({Op::InstallFilter, plan.network ? 1U : 0U});
   plan.guarantees.push_back(
       {"syscalls", fmt::format("seccomp allow-list, {} instructions", plan.filter.size())});
   plan.guarantees.push_back({"keyrings", "session keyring of the launcher's own, calls refused"});

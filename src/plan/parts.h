@@ -23,6 +23,26 @@ struct View {
 Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
                        const host::HostFacts& facts);
 
+// What of the network is granted, or nothing; refused when it cannot be had with what else is asked
+// for.
+Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
+                                                const host::HostFacts& facts);
+bool is_loopback(const authority::ListenAddress& address);
+// What enforces a rule about the network.
+std::string network_rule_enforcement(const SandboxSpec& spec, const authority::Rule& rule);
+
+// Files that tell programs where names are looked up: their contents in the private tmpfs, and what
+// of the system they cover.
+struct NameFiles {
+  struct File {
+    std::string path;  // in the private tmpfs
+    std::string text;
+  };
+  std::vector<File> files;
+  std::vector<Step> covers;
+};
+NameFiles plan_name_files(const SandboxSpec& spec, const host::HostFacts& facts);
+
 // Adds the cgroup, the rlimits and what the supervisor watches. A limit that was asked for and
 // cannot be enforced here is a refusal, unless waived by name.
 Result<void> plan_limits(const SandboxSpec& spec, const Limits& limits,

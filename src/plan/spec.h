@@ -4,6 +4,7 @@
 
 #include "authority/authority_set.h"
 #include "host/path_facts.h"
+#include "plan/network.h"
 
 #include <chrono>
 #include <cstdint>
@@ -85,6 +86,7 @@ struct SandboxSpec {
   std::optional<uid_t> uid;  // ids as the box sees them
   std::optional<gid_t> gid;
   Loopback loopback = Loopback::Up;
+  std::vector<Publication> published;  // ports of the box that are opened outside
   std::optional<TerminalSize> terminal;
   std::set<std::string> waived;
   std::optional<PolicyMark> policy;

@@ -35,6 +35,15 @@ class Scratch {
       steps_.push_back({Op::MakeFile, place(Place::Scratch), mode, path});
     }
   }
+  // With directories on the way.
+  void text_file(const std::string& path, const std::string& text) {
+    for (std::size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
+      directory(path.substr(0, at), 0755);
+    }
+    if (made_.insert(path).second) {
+      steps_.push_back({Op::WriteFile, place(Place::Scratch), 0444, path, text});
+    }
+  }
   void link(const std::string& path, const std::string& target) {
     if (made_.insert(path).second) {
       steps_.push_back({Op::MakeLink, place(Place::Scratch), 0, path, target});
@@ -269,10 +278,15 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
     scratch.link("var/run", "/run");
   }
 
+  NameFiles names;
+  if (lowered.network && lowered.network->resolves) names = plan_name_files(spec, facts);
+  for (const NameFiles::File& file : names.files) scratch.text_file(file.path, file.text);
+
   View view;
   plan_base(facts, scratch, view.base);
   plan_box(lowered.limits, scratch, view);
   plan_regions(regions, covers, view);
+  view.box.insert(view.box.end(), names.covers.begin(), names.covers.end());
   TRY(view.cwd, working_directory(spec));
   return view;
 }

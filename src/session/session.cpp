@@ -1,6 +1,7 @@
 #include "session/session.h"
 
 #include "launch/child/message.h"
+#include "launch/packet.h"
 #include "session/run_watch.h"
 #include "session/start_message.h"
 
@@ -21,11 +22,36 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The launch's own last word: the box is built, or which step failed.
-Result<void> await_started(BorrowedFd status, const plan::LaunchPlan& plan) {
+Result<launch::Packet> receive_word(BorrowedFd status, launch::Message& message) {
+  TRY(launch::Packet packet, launch::receive_packet(status, sizeof(message)));
+  if (packet.bytes.size() != sizeof(message)) {
+    return fail(Code::Os, "the box ended before its agent was there");
+  }
+  std::memcpy(&message, packet.bytes.data(), sizeof(message));
+  return packet;
+}
+
+Result<void> hand_over(std::vector<UniqueFd> fds, const plan::LaunchPlan& plan,
+                       launch::NetworkCompanion* network) {
+  if (network == nullptr || !plan.network) {
+    return fail(Code::Unsupported, "nobody answers for the box's network");
+  }
+  TRY(launch::NetworkFiles files, launch::network_files(std::move(fds), *plan.network));
+  return network->take(std::move(files));
+}
+
+// The launch's own last words: the network, if planned; and that the box is built, or which step
+// failed.
+Result<void> await_started(BorrowedFd status, const plan::LaunchPlan& plan,
+                           launch::NetworkCompanion* network) {
   launch::Message message{};
-  const ssize_t size = ::recv(status.get(), &message, sizeof(message), 0);
-  if (size != sizeof(message)) return fail(Code::Os, "the box ended before its agent was there");
+  TRY(launch::Packet packet, receive_word(status, message));
+  if (message.kind == launch::MessageKind::Network) {
+    TRY_VOID(hand_over(std::move(packet.fds), plan, network));
+    TRY(packet, receive_word(status, message));
+  } else if (message.kind == launch::MessageKind::Started && plan.network) {
+    return fail(Code::Os, "the box started without its network");
+  }
   return check_started(message, plan);
 }
 
@@ -47,7 +73,7 @@ Result<Session> Session::start(launch::LauncherClient& launcher, const plan::Lau
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return fail_os(errno, "open /dev/null");
   TRY(launch::RemoteBox box, launcher.start_box(plan, {null.get(), null.get(), null.get()}));
-  TRY_VOID(await_started(box.status, plan));
+  TRY_VOID(await_started(box.status, plan, settings.network));
   Session session(launcher, std::move(box));
   guest::Hello hello;
   hello.workspace = settings.workspace;

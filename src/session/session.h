@@ -32,6 +32,8 @@ namespace glovebox::session {
 struct SessionSettings {
   std::string workspace = "/home/box";  // relative paths and runs start here
   std::vector<std::string> env;         // NAME=value, for everything the session runs
+  // Who answers for the box's network, when its plan has one. It outlives the session.
+  launch::NetworkCompanion* network = nullptr;
 };
 
 class Session {

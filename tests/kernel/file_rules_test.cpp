@@ -187,8 +187,7 @@ TEST_P(FileRules, ManyRulesAreNoProblem) {
 
 TEST_P(FileRules, WhatCannotBeEnforcedIsRefusedByName) {
   for (const char* term :
-       {"connect=example.com:443", "listen=0.0.0.0:80", "resolve=example.com", "import=json",
-        "subprocess=git", "clock", "random", "channel=a", "secret=TOKEN"}) {
+       {"import=json", "subprocess=git", "clock", "random", "channel=a", "secret=TOKEN"}) {
     EXPECT_THAT(run({"--allow", term}, {"true"}), refused_to_start(term)) << term;
   }
   EXPECT_THAT(run({"--deny", "connect=*:443"}, {"true"}), ended_with(0));

@@ -52,5 +52,6 @@ std::span<const Probe> terminal_probes();
 std::span<const Probe> ipc_probes();
 std::span<const Probe> exec_probes();
 std::span<const Probe> wall_probes();
+std::span<const Probe> egress_probes();
 
 }  // namespace glovebox::probe

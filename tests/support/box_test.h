@@ -73,6 +73,8 @@ class Running {
   void signal(int number) const { process_->signal(number); }
   // Reads standard output until `text` has been seen; false at the end or after the patience.
   bool wait_for(std::string_view text);
+  // What standard output has said so far, as far as it was read.
+  const std::string& seen() const { return out_text_; }
   // Writes to standard input, which stays open until finish().
   void type(std::string_view text);
   Outcome finish();

@@ -13,6 +13,8 @@
 namespace glovebox::launch {
 
 inline constexpr std::size_t kMaxCgroupFds = 8;
+// Questions for names are answered on two sockets: datagrams, and connections.
+inline constexpr std::size_t kResolverFds = 2;
 
 // Makes the network namespace; see network.cpp.
 struct NetworkHelper : Helper {
@@ -35,7 +37,8 @@ struct ChildContext {
   std::uint32_t outside_uid = 0;    // as the launcher's user namespace counts
   std::uint32_t outside_gid = 0;
   bool network_is_given = false;  // the clone already happened in an empty network namespace
-  int launcher_fd = -1;           // a pidfd of the launcher
+  int resolver_fds[kResolverFds] = {-1, -1};  // with a given network: made with it
+  int launcher_fd = -1;                       // a pidfd of the launcher
   int status_fd = -1;
   int status_outside = -1;   // the supervisor's end, if the clone inherited it
   int stdio[3] = {0, 1, 2};  // -1: the box's own terminal
@@ -56,6 +59,8 @@ struct ChildContext {
   int ruleset_fd = -1;
   int terminal_fd = -1;    // the side that the command gets
   int terminal_main = -1;  // the side that the supervisor gets
+  int listener_fd = -1;    // of the filter, for whoever answers the calls that wait
+  bool has_resolver = false;
 };
 
 // One step. False with errno set when it failed; an operation that is not known is EINVAL.
@@ -91,6 +96,7 @@ int open_host_tree(const char* path, const plan::FlatTree& tree, std::uint64_t a
 bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t gid) noexcept;
 bool begin_network(ChildContext& context, std::uint64_t loopback) noexcept;
 bool enter_network(ChildContext& context) noexcept;
+bool open_resolver(ChildContext& context) noexcept;
 bool enter_cgroups(ChildContext& context) noexcept;
 bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept;
 bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept;
@@ -99,7 +105,7 @@ bool drop_capabilities() noexcept;
 bool landlock_begin(ChildContext& context, std::uint64_t files, std::uint64_t rest) noexcept;
 bool landlock_allow(const ChildContext& context, const char* path, std::uint64_t rights) noexcept;
 bool landlock_enforce(ChildContext& context) noexcept;
-bool install_filter(const ChildContext& context) noexcept;
+bool install_filter(ChildContext& context, std::uint64_t with_listener) noexcept;
 bool open_terminal(ChildContext& context, std::uint64_t rows, std::uint64_t columns) noexcept;
 bool await_clock(std::uint64_t ns) noexcept;
 bool close_files(ChildContext& context) noexcept;
@@ -109,5 +115,7 @@ bool write_id_maps(std::uint64_t inside_uid, std::uint64_t outside_uid, std::uin
                    std::uint64_t outside_gid) noexcept;
 // Brings the loopback device of the current network namespace up.
 bool raise_loopback() noexcept;
+// Opens the resolver's sockets in the current network namespace.
+bool open_resolver_sockets(int (&fds)[kResolverFds]) noexcept;
 
 }  // namespace glovebox::launch

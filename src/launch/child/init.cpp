@@ -48,20 +48,21 @@ std::uint64_t now_ns() noexcept {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-void send_message(int fd, const Message& message, int attached) noexcept {
+void send_message(int fd, const Message& message, std::span<const int> attached = {}) noexcept {
   iovec part{const_cast<Message*>(&message), sizeof(message)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kNetworkFds)] = {};
   msghdr packet{};
   packet.msg_iov = &part;
   packet.msg_iovlen = 1;
-  if (attached >= 0) {
+  if (!attached.empty() && attached.size() <= kNetworkFds) {
+    const std::size_t bytes = attached.size() * sizeof(int);
     packet.msg_control = control;
-    packet.msg_controllen = sizeof(control);
+    packet.msg_controllen = CMSG_SPACE(bytes);
     cmsghdr* header = CMSG_FIRSTHDR(&packet);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    __builtin_memcpy(CMSG_DATA(header), &attached, sizeof(int));
+    header->cmsg_len = CMSG_LEN(bytes);
+    __builtin_memcpy(CMSG_DATA(header), attached.data(), bytes);
   }
   // A supervisor that is gone ends this process by its parent-death signal; nothing else to do
   // here.
@@ -200,7 +201,7 @@ bool reap(pid_t command, int* status) noexcept {
         message.kind = MessageKind::Exited;
         message.wait_status = status;
         message.timed = 0;
-        send_message(kStatusFd, message, /*attached=*/-1);
+        send_message(kStatusFd, message);
         ::_exit(0);
       }
     }
@@ -224,7 +225,7 @@ bool is_alive(int pidfd) noexcept {
 }
 
 [[noreturn]] void give_up(int fd, Message& message) noexcept {
-  send_message(fd, message, /*attached=*/-1);
+  send_message(fd, message);
   ::_exit(kRefused);
 }
 
@@ -244,10 +245,14 @@ bool close_files(ChildContext& context) noexcept {
     if (source == i) continue;
     if (source < 3 || ::syscall(SYS_dup3, source, i, 0) != i) return false;
   }
-  int kept[kMaxCgroupFds + 2];
+  int kept[kMaxCgroupFds + kResolverFds + 2];
   int count = 0;
   kept[count++] = context.status_fd;
   for (const int fd : context.cgroup_fds) kept[count++] = fd;
+  const int first_resolver = kStatusFd + count;
+  for (const int fd : context.resolver_fds) {
+    if (context.has_resolver) kept[count++] = fd;
+  }
   if (context.terminal_main >= 0) kept[count++] = context.terminal_main;
   // Above the places first, then down: no source is overwritten before it is copied.
   for (int i = 0; i < count; ++i) {
@@ -258,6 +263,9 @@ bool close_files(ChildContext& context) noexcept {
     if (::syscall(SYS_dup3, kept[i], kStatusFd + i, O_CLOEXEC) != kStatusFd + i) return false;
   }
   context.status_fd = kStatusFd;
+  for (std::size_t i = 0; i < kResolverFds && context.has_resolver; ++i) {
+    context.resolver_fds[i] = first_resolver + static_cast<int>(i);
+  }
   if (context.terminal_main >= 0) context.terminal_main = kStatusFd + count - 1;
   return sys::close_range(static_cast<unsigned>(kStatusFd + count), ~0U);
 }
@@ -368,9 +376,24 @@ namespace {
 // of had one thread, so its memory is whole.
 [[noreturn]] void become_agent(const ChildContext& context, Message& message) noexcept {
   message.kind = MessageKind::Started;
-  send_message(context.status_fd, message, /*attached=*/-1);
+  send_message(context.status_fd, message);
   if (!sys::close_range(static_cast<unsigned>(kFirstCgroupFd), ~0U)) ::_exit(kRefused);
   ::_exit(context.agent(context.status_fd));
+}
+
+}  // namespace
+
+namespace {
+
+// The box's code gets no hand on any of these: they leave before it runs.
+void hand_over_network(ChildContext& context, Message& message) noexcept {
+  if (context.listener_fd < 0) return;
+  const int fds[kNetworkFds] = {context.listener_fd, context.resolver_fds[0],
+                                context.resolver_fds[1]};
+  const std::size_t count = context.has_resolver ? kNetworkFds : 1;
+  message.kind = MessageKind::Network;
+  send_message(context.status_fd, message, {fds, count});
+  for (std::size_t i = 0; i < count; ++i) sys::close_quietly(fds[i]);
 }
 
 }  // namespace
@@ -391,6 +414,7 @@ void run_box(ChildContext& context) noexcept {
   run_steps(context, message);
   const std::uint64_t before = now_ns();
   ::umask(022);
+  hand_over_network(context, message);
   if (context.agent != nullptr) become_agent(context, message);
 
   sigset_t all;
@@ -413,7 +437,8 @@ void run_box(ChildContext& context) noexcept {
   message.times[message.timed] = static_cast<std::uint32_t>(now_ns() - before);
   ++message.timed;
   message.kind = MessageKind::Started;
-  send_message(context.status_fd, message, context.terminal_main);
+  const bool has_terminal = context.terminal_main >= 0;
+  send_message(context.status_fd, message, {&context.terminal_main, has_terminal ? 1U : 0U});
   sys::close_quietly(context.terminal_main);
   be_init(command, child_signals, message);
 }

@@ -1,11 +1,13 @@
 // What the box's init and its supervisor say to each other, over a SOCK_SEQPACKET pair.
 //
 // Fixed layout, fixed size, one message per packet. The supervisor treats every message as hostile:
-// a wrong size, kind or order ends the box. The file descriptors that can come along (the terminal
-// of a box that asked for one) come with Started only, which is sent before any untrusted code has
-// run a single instruction that could reach init.
+// a wrong size, kind or order ends the box. File descriptors come along with two messages, which
+// are sent before any untrusted code has run a single instruction that could reach init: the
+// terminal of a box that asked for one with Started, and what the connect broker needs with
+// Network.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -20,7 +22,9 @@ enum class MessageKind : std::uint32_t {
   ExecFailed,      // exec_problem, os_errno: nothing has run
   Started,         // the command has been executed; times are valid
   Exited,          // wait_status
+  Network,         // before Started: the filter's listener, and the resolver's sockets if planned
 };
+inline constexpr std::size_t kNetworkFds = 3;
 
 enum class ExecProblem : std::uint32_t {
   None,

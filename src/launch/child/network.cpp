@@ -5,6 +5,7 @@
 #include "launch/child/sys.h"
 
 #include <linux/if.h>
+#include <linux/in.h>
 #include <linux/sockios.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -33,6 +34,22 @@ long raise_quietly() noexcept {
   return result;
 }
 
+// 127.0.0.1 port 53: what programs ask that find no resolv.conf, too.
+long bound_socket(int type) noexcept {
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = __builtin_bswap16(53);
+  where.sin_addr.s_addr = __builtin_bswap32(INADDR_LOOPBACK);
+  const long fd = raw(SYS_socket, AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return fd;
+  long result = raw(SYS_bind, fd, address(&where), sizeof(where));
+  constexpr int kBacklog = 64;
+  if (result == 0 && type == SOCK_STREAM) result = raw(SYS_listen, fd, kBacklog);
+  if (result == 0) return fd;
+  raw(SYS_close, fd);
+  return result;
+}
+
 void make_network(void* argument) noexcept {
   auto* helper = static_cast<NetworkHelper*>(argument);
   long result = raw(SYS_unshare, CLONE_NEWNET);
@@ -53,6 +70,31 @@ bool raise_loopback() noexcept {
   const long result = raise_quietly();
   if (result < 0) errno = static_cast<int>(-result);
   return result >= 0;
+}
+
+bool open_resolver_sockets(int (&fds)[kResolverFds]) noexcept {
+  constexpr int kTypes[kResolverFds] = {SOCK_DGRAM, SOCK_STREAM};
+  for (std::size_t i = 0; i < kResolverFds; ++i) {
+    const long fd = bound_socket(kTypes[i]);
+    if (fd < 0) {
+      errno = static_cast<int>(-fd);
+      return false;
+    }
+    fds[i] = static_cast<int>(fd);
+  }
+  return true;
+}
+
+// Port 53 needs power over the network namespace: the box's first process has it over one that it
+// made, and a given one came with the sockets.
+bool open_resolver(ChildContext& context) noexcept {
+  context.has_resolver = true;
+  if (context.network_is_given) {
+    if (context.resolver_fds[0] >= 0 && context.resolver_fds[1] >= 0) return true;
+    errno = EBADF;
+    return false;
+  }
+  return open_resolver_sockets(context.resolver_fds);
 }
 
 bool begin_network(ChildContext& context, std::uint64_t loopback) noexcept {

@@ -20,6 +20,15 @@ bool make_file(int dir, const char* path, mode_t mode) noexcept {
   return fd >= 0;
 }
 
+bool write_file(int dir, const char* path, mode_t mode, const char* text) noexcept {
+  const int fd = ::openat(dir, path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode);
+  if (fd < 0) return false;
+  const std::size_t size = __builtin_strlen(text);
+  const bool done = ::write(fd, text, size) == static_cast<ssize_t>(size);
+  sys::close_quietly(fd);
+  return done;
+}
+
 // No magic link: /proc/self/fd leads to what the launch itself has open.
 bool change_directory(const char* path) noexcept {
   const int place = sys::openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
@@ -44,9 +53,12 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
       return ::mkdirat(place_fd(context, step), text, static_cast<mode_t>(step.b)) == 0;
     case Op::MakeFile: return make_file(place_fd(context, step), text, static_cast<mode_t>(step.b));
     case Op::MakeLink: return ::symlinkat(other, place_fd(context, step), text) == 0;
+    case Op::WriteFile:
+      return write_file(place_fd(context, step), text, static_cast<mode_t>(step.b), other);
     case Op::MapIdentity: return map_identity(context, step.a, step.b);
     case Op::BeginNetwork: return begin_network(context, step.a);
     case Op::EnterNetwork: return enter_network(context);
+    case Op::OpenResolver: return open_resolver(context);
     case Op::MountScratch: return mount_scratch(context, step.a, step.b, text);
     case Op::AttachScratch: return attach_scratch(context, text, other);
     case Op::MountProc: return mount_proc();
@@ -65,7 +77,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::LandlockBegin: return landlock_begin(context, step.a, step.b);
     case Op::LandlockAllow: return landlock_allow(context, text, step.a);
     case Op::LandlockEnforce: return landlock_enforce(context);
-    case Op::InstallFilter: return install_filter(context);
+    case Op::InstallFilter: return install_filter(context, step.a);
     case Op::EnterCgroups: return enter_cgroups(context);
     case Op::AwaitClock: return await_clock(step.a);
     case Op::CloseFiles: return close_files(context);

@@ -47,10 +47,17 @@ bool landlock_enforce(ChildContext& context) noexcept {
   return done;
 }
 
-bool install_filter(const ChildContext& context) noexcept {
+// A call that has been handed over waits on until it is answered, or its process is killed: a
+// signal does not start it again.
+bool install_filter(ChildContext& context, std::uint64_t with_listener) noexcept {
   const sock_fprog program{static_cast<unsigned short>(context.filter.size()),
                            const_cast<sock_filter*>(context.filter.data())};
-  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+  const unsigned long flags =
+      with_listener != 0 ? SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+                         : 0;
+  const long result = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+  if (with_listener != 0) context.listener_fd = static_cast<int>(result);
+  return result >= 0;
 }
 
 // The terminal comes from the box's own devpts, so its name exists inside; the host's terminal is

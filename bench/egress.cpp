@@ -1,0 +1,386 @@
+// What a connection through the broker costs, next to a direct one and to one through a proxy (the
+// way of programs that honour HTTP_PROXY), and what a busy box costs its neighbour.
+//
+// Workers do the measuring: copies of this program, one outside and two in boxes that one broker
+// serves. Rounds are interleaved. Run as root or as an ordinary user.
+
+#include "authority/terms.h"
+#include "base/file.h"
+#include "base/quantity.h"
+#include "egress/broker.h"
+#include "host/facts.h"
+#include "host/resolve_authority.h"
+#include "launch/child/message.h"
+#include "launch/client.h"
+#include "launch/packet.h"
+#include "plan/make_plan.h"
+#include "support/measure.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace glovebox::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kHost = "127.50.0.1";
+constexpr std::size_t kBlock = 128 * 1024;
+
+sockaddr_in address(int port) {
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(static_cast<std::uint16_t>(port));
+  ::inet_pton(AF_INET, kHost, &where.sin_addr);
+  return where;
+}
+
+int dial(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in where = address(port);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof(where)) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+// ---- The other side: a server that takes what comes, and a proxy that passes it on.
+
+int listen_somewhere(int* port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in where = address(0);
+  socklen_t length = sizeof(where);
+  auto* generic = reinterpret_cast<sockaddr*>(&where);
+  if (::bind(fd, generic, length) != 0 || ::listen(fd, 4096) != 0 ||
+      ::getsockname(fd, generic, &length) != 0) {
+    return -1;
+  }
+  *port = ntohs(where.sin_port);
+  return fd;
+}
+
+void drain(int fd) {
+  std::vector<char> block(kBlock);
+  while (::read(fd, block.data(), block.size()) > 0) {
+  }
+  ::close(fd);
+}
+
+void relay(int from, int target_port) {
+  char line[64];
+  if (::read(from, line, sizeof(line)) <= 0) return void(::close(from));
+  const int to = dial(target_port);
+  (void)!::write(from, "ok\n", 3);
+  std::vector<char> block(kBlock);
+  ssize_t size = 0;
+  while ((size = ::read(from, block.data(), block.size())) > 0) {
+    if (::write(to, block.data(), static_cast<std::size_t>(size)) != size) break;
+  }
+  ::close(to);
+  ::close(from);
+}
+
+int serve() {
+  int port = 0;
+  int proxy_port = 0;
+  const int server = listen_somewhere(&port);
+  const int proxy = listen_somewhere(&proxy_port);
+  std::printf("%d %d\n", port, proxy_port);
+  (void)std::fflush(stdout);
+  std::thread([proxy, port] {
+    while (true) {
+      const int fd = ::accept4(proxy, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd >= 0) std::thread(relay, fd, port).detach();
+    }
+  }).detach();
+  while (true) {
+    pollfd waits[2] = {{server, POLLIN, 0}, {0, POLLIN, 0}};
+    if (::poll(waits, 2, -1) < 0 || waits[1].revents != 0) ::_exit(0);
+    const int fd = ::accept4(server, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd >= 0) std::thread(drain, fd).detach();
+  }
+}
+
+// ---- Workers.
+
+// One after the other, each timed from socket(2) on.
+void time_connects(int port, int count, bool through_proxy) {
+  for (int i = 0; i < count; ++i) {
+    const auto start = Clock::now();
+    const int fd = dial(port);
+    if (through_proxy && fd >= 0) {
+      char line[8];
+      (void)!::write(fd, "CONNECT\n", 8);
+      (void)!::read(fd, line, sizeof(line));
+    }
+    std::cout << us_since(start) << ' ';
+    ::close(fd);
+  }
+  std::cout << std::endl;
+}
+
+// MB/s of one long transfer.
+void time_transfer(int port, int megabytes, bool through_proxy) {
+  const int fd = dial(port);
+  std::vector<char> block(kBlock);
+  if (through_proxy) {
+    (void)!::write(fd, "CONNECT\n", 8);
+    (void)!::read(fd, block.data(), 8);
+  }
+  const auto start = Clock::now();
+  const std::size_t blocks = static_cast<std::size_t>(megabytes) * (1U << 20) / kBlock;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    if (::send(fd, block.data(), block.size(), MSG_NOSIGNAL) < 0) break;
+  }
+  ::shutdown(fd, SHUT_WR);
+  (void)!::read(fd, block.data(), 1);
+  std::cout << megabytes / (us_since(start) / 1e6) << std::endl;
+  ::close(fd);
+}
+
+// Connects at a steady rate until told to stop by the end of standard input.
+void flood(int port, int per_second) {
+  const auto start = Clock::now();
+  long done = 0;
+  pollfd input{0, POLLIN, 0};
+  while (::poll(&input, 1, 0) == 0) {
+    const auto due = static_cast<long>(us_since(start) * per_second / 1e6);
+    if (done >= due) {
+      ::usleep(100);
+      continue;
+    }
+    ::close(dial(port));
+    ++done;
+  }
+  std::string line;
+  std::getline(std::cin, line);
+  std::cout << static_cast<double>(done) / (us_since(start) / 1e6) << std::endl;
+}
+
+int work() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string act;
+    int port = 0;
+    int amount = 0;
+    words >> act >> port >> amount;
+    if (act == "connect") time_connects(port, amount, /*through_proxy=*/false);
+    if (act == "connect-proxy") time_connects(port, amount, /*through_proxy=*/true);
+    if (act == "transfer") time_transfer(port, amount, /*through_proxy=*/false);
+    if (act == "transfer-proxy") time_transfer(port, amount, /*through_proxy=*/true);
+    if (act == "flood") flood(port, amount);
+  }
+  return 0;
+}
+
+// ---- The conductor.
+
+class Worker {
+ public:
+  static Result<Worker> pipes(std::array<int, 2>& inside) {
+    int in[2];
+    int out[2];
+    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) return fail_os(errno, "pipe");
+    Worker worker;
+    worker.in_ = UniqueFd(in[1]);
+    worker.out_ = UniqueFd(out[0]);
+    inside = {in[0], out[1]};
+    return worker;
+  }
+
+  Result<void> tell(const std::string& line) const { return write_all(in_, line + "\n"); }
+  Result<std::vector<double>> hear() {
+    char c = 0;
+    std::string line;
+    while (::read(out_.get(), &c, 1) == 1 && c != '\n') line += c;
+    std::istringstream words(line);
+    std::vector<double> values;
+    for (double value = 0; words >> value;) values.push_back(value);
+    if (values.empty()) return fail(Code::Os, "a worker said nothing");
+    return values;
+  }
+  Result<std::vector<double>> ask(const std::string& line) {
+    TRY_VOID(tell(line));
+    return hear();
+  }
+
+ private:
+  UniqueFd in_, out_;
+};
+
+std::string myself() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+Result<Worker> start_outside(const char* role) {
+  std::array<int, 2> inside{};
+  TRY(Worker worker, Worker::pipes(inside));
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_adddup2(&files, inside[0], 0);
+  ::posix_spawn_file_actions_adddup2(&files, inside[1], 1);
+  const std::string program = myself();
+  char* argv[] = {const_cast<char*>(program.c_str()), const_cast<char*>(role), nullptr};
+  pid_t pid = 0;
+  const int error = ::posix_spawn(&pid, program.c_str(), &files, nullptr, argv, environ);
+  ::posix_spawn_file_actions_destroy(&files);
+  ::close(inside[0]);
+  ::close(inside[1]);
+  if (error != 0) return fail_os(error, "start a worker");
+  return worker;
+}
+
+Result<plan::LaunchPlan> plan_for_worker() {
+  plan::SandboxSpec spec;
+  spec.command = {myself(), "--worker"};
+  std::vector<authority::Rule> rules;
+  for (const std::string& term : {"read=" + myself(), fmt::format("connect={}:*", kHost)}) {
+    TRY(authority::Capability capability, authority::parse_term(term));
+    rules.push_back({authority::Effect::Allow, std::move(capability)});
+  }
+  TRY(const authority::AuthoritySet set, authority::AuthoritySet::from_rules(rules));
+  TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
+  spec.authority = resolved.set;
+  spec.paths = resolved.paths;
+  TRY(const host::HostFacts facts, host::read_facts());
+  return plan::make_plan(spec, facts);
+}
+
+struct BoxWorker {
+  Worker worker;
+  launch::RemoteBox box;
+};
+
+Result<BoxWorker> start_in_box(launch::LauncherClient& launcher, egress::Broker& broker,
+                               const plan::LaunchPlan& plan) {
+  std::array<int, 2> inside{};
+  TRY(Worker worker, Worker::pipes(inside));
+  TRY(launch::RemoteBox box, launcher.start_box(plan, {inside[0], inside[1], 2}));
+  ::close(inside[0]);
+  ::close(inside[1]);
+  TRY(launch::Packet packet, launch::receive_packet(box.status, sizeof(launch::Message)));
+  TRY(launch::NetworkFiles files, launch::network_files(std::move(packet.fds), *plan.network));
+  TRY(const egress::BoxId id, broker.add(*plan.network, [](const egress::Event&) {}));
+  TRY_VOID(broker.start(id, std::move(files)));
+  return BoxWorker{std::move(worker), std::move(box)};
+}
+
+void append(std::vector<double>& all, const std::vector<double>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+void print_connects(const char* name, const std::vector<double>& us, double direct) {
+  const double p50 = percentile(us, 0.5);
+  std::printf("%-44s p50 %8.1f us   p99 %8.1f us   %+8.1f us\n", name, p50, percentile(us, 0.99),
+              p50 - direct);
+}
+
+Result<void> measure(int rounds, Worker& outside, Worker& first, Worker& second, int port,
+                     int proxy) {
+  std::vector<double> direct, brokered, proxied, direct_mb, brokered_mb, proxied_mb;
+  for (int i = 0; i < rounds; ++i) {
+    TRY(const auto a, outside.ask(fmt::format("connect {} 200", port)));
+    TRY(const auto b, first.ask(fmt::format("connect {} 200", port)));
+    TRY(const auto c, outside.ask(fmt::format("connect-proxy {} 200", proxy)));
+    append(direct, a);
+    append(brokered, b);
+    append(proxied, c);
+    TRY(const auto d, outside.ask(fmt::format("transfer {} 512", port)));
+    TRY(const auto e, first.ask(fmt::format("transfer {} 512", port)));
+    TRY(const auto f, outside.ask(fmt::format("transfer-proxy {} 512", proxy)));
+    append(direct_mb, d);
+    append(brokered_mb, e);
+    append(proxied_mb, f);
+  }
+  const double base = percentile(direct, 0.5);
+  print_connects("connect, direct", direct, base);
+  print_connects("connect, through the broker", brokered, base);
+  print_connects("connect, through a proxy", proxied, base);
+  const double base_mb = percentile(direct_mb, 0.5);
+  for (const auto& [name, values] : {std::pair("transfer, direct", &direct_mb),
+                                     {"transfer, through the broker", &brokered_mb},
+                                     {"transfer, through a proxy", &proxied_mb}}) {
+    const double p50 = percentile(*values, 0.5);
+    std::printf("%-44s p50 %8.0f MB/s %35.1f %%\n", name, p50, 100 * p50 / base_mb);
+  }
+
+  std::vector<double> quiet, beside, rates;
+  for (int i = 0; i < rounds; ++i) {
+    TRY(const auto a, second.ask(fmt::format("connect {} 200", port)));
+    append(quiet, a);
+    TRY_VOID(first.tell(fmt::format("flood {} 10000", port)));
+    TRY(const auto b, second.ask(fmt::format("connect {} 200", port)));
+    append(beside, b);
+    TRY_VOID(first.tell("stop"));
+    TRY(const auto rate, first.hear());
+    append(rates, rate);
+  }
+  print_connects("a second box alone", quiet, percentile(quiet, 0.5));
+  print_connects("beside one that connects all the time", beside, percentile(quiet, 0.5));
+  std::printf("%-44s %.0f connects a second (10000 asked for), ratio %.2f\n", "  which made",
+              percentile(rates, 0.5), percentile(beside, 0.5) / percentile(quiet, 0.5));
+  return {};
+}
+
+Result<void> run(int rounds) {
+  TRY(Worker server, start_outside("--serve"));
+  TRY(const std::vector<double> ports, server.hear());
+  TRY(Worker outside, start_outside("--worker"));
+  const std::string launcher_path =
+      std::filesystem::path(myself()).parent_path() / "glovebox-launcher";
+  TRY(launch::LauncherClient launcher, launch::LauncherClient::start(launcher_path));
+  TRY(egress::Broker broker, egress::Broker::open({}));
+  TRY(const plan::LaunchPlan plan, plan_for_worker());
+  TRY(BoxWorker first, start_in_box(launcher, broker, plan));
+  TRY(BoxWorker second, start_in_box(launcher, broker, plan));
+
+  std::atomic<bool> over{false};
+  std::thread loop([&] {
+    while (!over) {
+      pollfd ready{broker.fd().get(), POLLIN, 0};
+      if (::poll(&ready, 1, 50) > 0) broker.on_ready();
+    }
+  });
+  std::printf("%s; uid %u; %d interleaved rounds\n", host_line().c_str(), ::getuid(), rounds);
+  const auto done = measure(rounds, outside, first.worker, second.worker,
+                            static_cast<int>(ports.at(0)), static_cast<int>(ports.at(1)));
+  over = true;
+  loop.join();
+  return done;
+}
+
+}  // namespace
+}  // namespace glovebox::bench
+
+int main(int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word == "--worker") return glovebox::bench::work();
+  if (word == "--serve") return glovebox::bench::serve();
+  const auto rounds = argc > 1 ? glovebox::parse_count(word) : glovebox::Result<std::uint64_t>(10);
+  if (!rounds || *rounds == 0 || *rounds > 10'000) {
+    (void)std::fprintf(stderr, "usage: bench_egress [ROUNDS]\n");
+    return 125;
+  }
+  const auto done = glovebox::bench::run(static_cast<int>(*rounds));
+  if (done) return 0;
+  (void)std::fprintf(stderr, "bench_egress: %s\n", done.error().message.c_str());
+  return 1;
+}

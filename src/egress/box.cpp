@@ -1,0 +1,167 @@
+#include "egress/box.h"
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
+namespace glovebox::egress {
+namespace {
+
+constexpr std::chrono::milliseconds kByteCheck{100};
+
+}  // namespace
+
+Box::Box(Services& services, plan::NetworkPlan network, EventSink sink)
+    : services_(services),
+      network_(std::move(network)),
+      sink_(std::move(sink)),
+      connections_(services.endings, sink_) {
+  connections_.set_budgets(network_.authority);
+}
+
+Box::~Box() {
+  services_.poller.unwatch(calls_watch_);
+  services_.poller.cancel(byte_timer_);
+  for (auto& [id, waiting] : waiting_) {
+    services_.poller.unwatch(waiting.watch);
+    services_.poller.cancel(waiting.deadline);
+    services_.poller.cancel(waiting.signals);
+  }
+  connections_.close_all();
+}
+
+Result<void> Box::start(launch::NetworkFiles files) {
+  if (files.questions) {
+    names_ = std::make_unique<NameServer>(services_.poller, services_.upstream, network_.authority,
+                                          sink_);
+    TRY_VOID(names_->start(std::move(files.questions), std::move(files.connections)));
+  }
+  TRY(calls_, Notifications::open(std::move(files.listener)));
+  TRY(calls_watch_, services_.poller.watch(calls_->fd(), EPOLLIN,
+                                           [this](std::uint32_t events) { on_listener(events); }));
+  return {};
+}
+
+// One call a round: a box that asks without pause waits its turn like every other.
+void Box::on_listener(std::uint32_t events) {
+  if ((events & EPOLLIN) != 0) {
+    if (const auto call = calls_->receive()) take_call(*call);
+    return;
+  }
+  // Nobody is left who could call.
+  services_.poller.unwatch(calls_watch_);
+  calls_watch_ = Poller::kNone;
+}
+
+void Box::take_call(const WaitingCall& call) {
+  member_ = call.thread;
+  auto attempt = read_call(call);
+  if (!attempt) return;
+  if (call.number == SYS_listen) return on_listen(*attempt);
+  if (call.number == SYS_connect && attempt->kind.domain == AF_UNIX) {
+    return on_unix_connect(*std::move(attempt));
+  }
+  if (call.number == SYS_connect) return on_connect(*std::move(attempt));
+  if (call.number == SYS_bind) return on_bind(*std::move(attempt));
+  calls_->answer(call.id, 0, ENOSYS);
+}
+
+std::optional<Attempt> Box::read_call(const WaitingCall& call) {
+  const auto fail_with = [&](int error) {
+    calls_->answer(call.id, 0, error);
+    return std::nullopt;
+  };
+  Attempt attempt;
+  attempt.call = call;
+  attempt.number = static_cast<int>(call.arguments[0]);
+  attempt.process = open_process(call.thread);
+  if (!attempt.process) return fail_with(EACCES);
+  attempt.original = fetch_descriptor(attempt.process, attempt.number);
+  if (!attempt.original) return fail_with(errno == EBADF ? EBADF : EACCES);
+  const auto kind = kind_of(attempt.original);
+  if (!kind) return fail_with(ENOTSOCK);
+  attempt.kind = *kind;
+  attempt.blocks = (::fcntl(attempt.original.get(), F_GETFL) & O_NONBLOCK) == 0;
+  if (call.number == SYS_listen) {
+    return calls_->still_waits(call.id) ? std::optional(std::move(attempt)) : std::nullopt;
+  }
+  // A name that is bound does nothing by itself, and the mounts say where it can be made.
+  const bool through =
+      network_.unix_calls == plan::UnixCalls::LetThrough || call.number == SYS_bind;
+  if (kind->domain == AF_UNIX && through) {
+    calls_->let_through(call.id);
+    return std::nullopt;
+  }
+  const int error = read_call_address(attempt);
+  if (error != 0) return fail_with(error);
+  // What was read and fetched belongs to this call only if it still waits.
+  if (!calls_->still_waits(call.id)) return std::nullopt;
+  return attempt;
+}
+
+int Box::read_call_address(Attempt& attempt) {
+  const WaitingCall& call = attempt.call;
+  const auto length = static_cast<int>(call.arguments[2]);
+  std::array<std::byte, sizeof(sockaddr_storage)> bytes{};
+  if (length < 0 || static_cast<std::size_t>(length) > bytes.size()) return EINVAL;
+  const std::span<std::byte> wanted(bytes.data(), static_cast<std::size_t>(length));
+  if (length > 0 && read_memory(call.thread, call.arguments[1], wanted) != length) return EFAULT;
+  if (attempt.kind.domain == AF_UNIX) {
+    attempt.unix_address.assign(wanted.begin(), wanted.end());
+    return 0;
+  }
+  const AddressOrError read = read_address(wanted, attempt.kind.domain);
+  attempt.address = read.address;
+  return read.error;
+}
+
+void Box::deny(const Attempt& attempt, Denied denied, int error) {
+  calls_->answer(attempt.call.id, 0, error);
+  sink_(std::move(denied));
+}
+
+std::vector<std::string> Box::names_of(const Endpoint& to) const {
+  if (!names_) return {};
+  return names_->pins().names_of(to.address, Pins::Clock::now());
+}
+
+void Box::check_bytes() {
+  byte_timer_ = Poller::kNone;
+  if (connections_.look_at_all()) {
+    std::vector<std::uint64_t> all;
+    for (const auto& [cookie, connection] : connections_.open()) all.push_back(cookie);
+    sink_(Denied{Denied::Act::Send, "its connections", "",
+                 "more was sent than its budget has; they were cut"});
+    cut(all);
+  }
+  if (connections_.open().empty()) return;
+  byte_timer_ =
+      services_.poller.call_at(Poller::Clock::now() + kByteCheck, [this] { check_bytes(); });
+}
+
+std::size_t Box::cut(const std::vector<std::uint64_t>& cookies) {
+  std::vector<ino_t> sockets;
+  for (const std::uint64_t cookie : cookies)
+    sockets.push_back(connections_.open().at(cookie).inode);
+  return shut_down_inside(member_, sockets);
+}
+
+std::size_t Box::narrow(const authority::AuthoritySet& to, Existing existing) {
+  network_.authority = network_.authority.attenuate(to);
+  connections_.set_budgets(network_.authority);
+  if (existing == Existing::Keep) return 0;
+  std::vector<std::uint64_t> lost;
+  for (const auto& [cookie, connection] : connections_.open()) {
+    std::vector<std::string> names;
+    if (!connection.name.empty()) names.push_back(connection.name);
+    const ConnectVerdict verdict =
+        decide_connect(network_.authority, connection.socket.peer, names);
+    if (verdict.kind != ConnectVerdict::Kind::Outside) lost.push_back(cookie);
+  }
+  return cut(lost);
+}
+
+}  // namespace glovebox::egress

@@ -1,0 +1,113 @@
+// One box as the broker sees it: its calls, its authority, its connections.
+#pragma once
+
+#include "egress/broker.h"
+#include "egress/decide.h"
+#include "egress/name_server.h"
+#include "egress/notifications.h"
+#include "egress/outside_socket.h"
+#include "egress/poller.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace glovebox::egress {
+
+// What all boxes share.
+struct Services {
+  Poller& poller;
+  Upstream& upstream;
+  const Endings* endings = nullptr;  // without it ends are found by looking
+  std::uint64_t host_network = 0;    // the network namespace of sockets made outside
+};
+
+// One connect or bind while it is being carried out.
+struct Attempt {
+  WaitingCall call;
+  int number = -1;    // the program's descriptor
+  UniqueFd process;   // pidfd
+  UniqueFd original;  // a copy of that descriptor
+  SocketKind kind;
+  ReadAddress address;
+  std::vector<std::byte> unix_address;  // as it was read, for AF_UNIX
+  UniqueFd made;                        // the socket outside that takes its place, if one does
+  std::string name;                     // by which it is granted
+  bool blocks = false;                  // the program's socket does
+
+  const Endpoint& to() const { return *address.endpoint; }
+  bool is_outside() const { return static_cast<bool>(made); }
+  BorrowedFd socket() const { return made ? BorrowedFd(made.get()) : BorrowedFd(original.get()); }
+};
+
+class Box {
+ public:
+  Box(Services& services, plan::NetworkPlan network, EventSink sink);
+  Box(const Box&) = delete;
+  Box& operator=(const Box&) = delete;
+  ~Box();
+
+  // Makes sure of the published ports.
+  Result<void> reserve();
+  Result<void> start(launch::NetworkFiles files);
+  std::size_t narrow(const authority::AuthoritySet& to, Existing existing);
+  Connections& connections() { return connections_; }
+
+ private:
+  struct Waiting {
+    Attempt attempt;
+    Poller::Token watch = Poller::kNone;
+    Poller::Token deadline = Poller::kNone;
+    Poller::Token signals = Poller::kNone;
+  };
+
+  void on_listener(std::uint32_t events);
+  void take_call(const WaitingCall& call);
+  // Fetches the socket and, unless it is of AF_UNIX or the call has none, the address. Nothing: the
+  // call has been answered.
+  std::optional<Attempt> read_call(const WaitingCall& call);
+  static int read_call_address(Attempt& attempt);  // an errno
+
+  void on_connect(Attempt attempt);
+  void on_datagram_connect(Attempt& attempt);
+  void connect_inside(Attempt attempt);
+  void connect_outside(Attempt attempt, std::string name);
+  void begin(Attempt attempt);
+  void wait_for(Attempt attempt);
+  void on_progress(std::uint64_t id);
+  void look_for_signals(std::uint64_t id);
+  void finish(Attempt& attempt, int error);
+  // Puts the made socket in the original's place, wherever that is known.
+  bool hand_in(Attempt& attempt);
+  void note(const Attempt& attempt);
+
+  // For a broker that lets no call through.
+  void on_unix_connect(Attempt attempt);
+  void on_listen(const Attempt& attempt);
+
+  bool is_guarded(const Result<void>& locked) const;
+  void on_bind(Attempt attempt);
+  void bind_outside(Attempt& attempt, const Endpoint& where);
+
+  void deny(const Attempt& attempt, Denied denied, int error);
+  void check_bytes();
+  std::size_t cut(const std::vector<std::uint64_t>& cookies);
+  std::vector<std::string> names_of(const Endpoint& to) const;
+
+  Services& services_;
+  plan::NetworkPlan network_;
+  EventSink sink_;
+  Connections connections_;
+  std::optional<Notifications> calls_;
+  Poller::Token calls_watch_ = Poller::kNone;
+  std::unique_ptr<NameServer> names_;
+  std::map<std::uint64_t, Waiting> waiting_;    // by the call's id
+  std::map<std::uint16_t, UniqueFd> reserved_;  // by the port inside, until it is bound
+  std::set<std::uint64_t> published_;           // cookies of sockets that may listen outside
+  pid_t member_ = 0;                            // a thread of the box that has called
+  Poller::Token byte_timer_ = Poller::kNone;
+};
+
+}  // namespace glovebox::egress

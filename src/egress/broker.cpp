@@ -1,0 +1,91 @@
+#include "egress/broker.h"
+
+#include "egress/box.h"
+#include "egress/endings.h"
+
+#include <cerrno>
+#include <map>
+#include <optional>
+
+#include <sys/epoll.h>
+
+namespace glovebox::egress {
+
+struct Broker::State {
+  std::unique_ptr<Poller> poller;
+  std::unique_ptr<Upstream> upstream;
+  std::optional<Endings> endings;
+  std::optional<Services> services;
+  std::map<BoxId, std::unique_ptr<Box>> boxes;
+  BoxId last = 0;
+
+  Result<Box*> find(BoxId id) {
+    const auto found = boxes.find(id);
+    if (found == boxes.end()) return fail(Code::NotFound, "the broker has no box {}", id);
+    return found->second.get();
+  }
+  void on_endings() const {
+    endings->take([this](std::uint64_t cookie, Counters counters) {
+      for (const auto& [id, box] : boxes) {
+        if (box->connections().ended(cookie, counters)) return;
+      }
+    });
+  }
+};
+
+Broker::Broker(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Broker::Broker(Broker&&) noexcept = default;
+Broker& Broker::operator=(Broker&&) noexcept = default;
+
+Broker::~Broker() {
+  if (!state_) return;
+  state_->boxes.clear();  // before what they use
+  state_->upstream.reset();
+}
+
+Result<Broker> Broker::open(const BrokerSettings& settings) {
+  auto state = std::make_unique<State>();
+  TRY(state->poller, Poller::open());
+  TRY(state->upstream, Upstream::open(*state->poller, settings.name_servers));
+  const UniqueFd own(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::uint64_t network = own ? network_of(own) : 0;
+  if (network == 0) {
+    return fail(Code::Unsupported,
+                "this kernel does not tell which network a socket belongs to (Linux 5.14 does)");
+  }
+  // Without it ends are not heard of, and budgets count everything there was.
+  if (auto endings = Endings::open()) state->endings.emplace(*std::move(endings));
+  state->services.emplace(Services{*state->poller, *state->upstream,
+                                   state->endings ? &*state->endings : nullptr, network});
+  if (state->endings) {
+    TRY_VOID(state->poller->watch(state->endings->fd(), EPOLLIN,
+                                  [raw = state.get()](std::uint32_t) { raw->on_endings(); }));
+  }
+  return Broker(std::move(state));
+}
+
+BorrowedFd Broker::fd() const { return state_->poller->fd(); }
+void Broker::on_ready() { state_->poller->run_ready(); }
+
+Result<BoxId> Broker::add(plan::NetworkPlan network, EventSink sink) {
+  auto box = std::make_unique<Box>(*state_->services, std::move(network), std::move(sink));
+  TRY_VOID(box->reserve());
+  const BoxId id = ++state_->last;
+  state_->boxes.emplace(id, std::move(box));
+  return id;
+}
+
+Result<void> Broker::start(BoxId box, launch::NetworkFiles files) {
+  TRY(Box * found, state_->find(box));
+  return found->start(std::move(files));
+}
+
+Result<std::size_t> Broker::narrow(BoxId box, const authority::AuthoritySet& to,
+                                   Existing existing) {
+  TRY(Box * found, state_->find(box));
+  return found->narrow(to, existing);
+}
+
+void Broker::remove(BoxId box) { state_->boxes.erase(box); }
+
+}  // namespace glovebox::egress

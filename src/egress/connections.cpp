@@ -1,0 +1,116 @@
+#include "egress/connections.h"
+
+#include "base/quantity.h"
+#include "egress/notifications.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include <sys/socket.h>
+
+namespace glovebox::egress {
+
+using authority::BudgetKind;
+
+void Connections::set_budgets(const authority::AuthoritySet& authority) {
+  most_open_ = authority.budget(BudgetKind::Connections);
+  bytes_budget_ = authority.budget(BudgetKind::EgressBytes);
+}
+
+std::uint64_t Connections::bytes_out() const {
+  std::uint64_t sum = bytes_closed_;
+  for (const auto& [cookie, connection] : open_) sum += connection.counters.bytes_out;
+  return sum;
+}
+
+std::optional<std::string> Connections::find_exhausted() {
+  const bool full = most_open_ && open_.size() >= *most_open_;
+  if (full || bytes_budget_) look_at_all();
+  if (most_open_ && open_.size() >= *most_open_) {
+    return fmt::format("{} connections are open, as many as its budget has", open_.size());
+  }
+  if (bytes_budget_ && bytes_out() >= *bytes_budget_) {
+    return fmt::format("{} were sent, all that its budget has", bytes_to_text(bytes_out()));
+  }
+  return std::nullopt;
+}
+
+void Connections::add(OpenConnection connection) {
+  sink_(Connected{connection.socket.cookie, connection.name, connection.socket.peer.to_text()});
+  open_.emplace(connection.socket.cookie, std::move(connection));
+}
+
+void Connections::report(const OpenConnection& connection) const {
+  sink_(Closed{connection.socket.cookie, connection.name, connection.socket.peer.to_text(),
+               connection.counters.bytes_out, connection.counters.bytes_in,
+               std::chrono::steady_clock::now() - connection.since});
+}
+
+bool Connections::ended(std::uint64_t cookie, const Counters& counters) {
+  const auto found = open_.find(cookie);
+  if (found == open_.end()) return false;
+  // A socket that lingered on as a remnant has lost its counters.
+  if (counters.bytes_out + counters.bytes_in > 0) found->second.counters = counters;
+  bytes_closed_ += found->second.counters.bytes_out;
+  report(found->second);
+  open_.erase(found);
+  return true;
+}
+
+bool Connections::look_at_all() {
+  if (endings_ == nullptr) return false;
+  std::vector<std::uint64_t> gone;
+  for (auto& [cookie, connection] : open_) {
+    const auto look = endings_->look(connection.socket);
+    if (look) connection.counters = look->counters;
+    if (!look || !look->open) gone.push_back(cookie);
+  }
+  for (const std::uint64_t cookie : gone) (void)ended(cookie, {});  // known to be there
+  return bytes_budget_ && bytes_out() > *bytes_budget_;
+}
+
+void Connections::close_all() {
+  (void)look_at_all();  // for the counters
+  while (!open_.empty()) (void)ended(open_.begin()->first, {});
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t shut_down_of(const fs::path& process, const std::vector<ino_t>& sockets) {
+  std::size_t count = 0;
+  std::error_code ignored;  // a process that has ended meanwhile has nothing open
+  UniqueFd pidfd;
+  for (const auto& entry : fs::directory_iterator(process / "fd", ignored)) {
+    const std::string link = fs::read_symlink(entry.path(), ignored).string();
+    const bool meant = std::ranges::any_of(
+        sockets, [&](ino_t inode) { return link == fmt::format("socket:[{}]", inode); });
+    if (!meant) continue;
+    if (!pidfd) pidfd = open_process(std::atoi(process.filename().c_str()));
+    const UniqueFd socket = fetch_descriptor(pidfd, std::atoi(entry.path().filename().c_str()));
+    if (socket && ::shutdown(socket.get(), SHUT_RDWR) == 0) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::size_t shut_down_inside(pid_t member, const std::vector<ino_t>& sockets) {
+  std::error_code ignored;
+  const std::string wanted = fs::read_symlink(fmt::format("/proc/{}/ns/pid", member), ignored);
+  if (wanted.empty() || sockets.empty()) return 0;
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    if (fs::read_symlink(entry.path() / "ns/pid", ignored).string() != wanted) continue;
+    count += shut_down_of(entry.path(), sockets);
+  }
+  return count;
+}
+
+}  // namespace glovebox::egress

@@ -1,0 +1,67 @@
+// The connections of one box: which are open, what they carried, and how much is left of its
+// budgets.
+#pragma once
+
+#include "authority/authority_set.h"
+#include "egress/endings.h"
+#include "egress/event.h"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace glovebox::egress {
+
+using EventSink = std::function<void(const Event&)>;
+
+struct OpenConnection {
+  SocketName socket;
+  ino_t inode = 0;
+  std::string name;  // by which it was granted
+  std::chrono::steady_clock::time_point since;
+  Counters counters;  // when last looked at
+};
+
+class Connections {
+ public:
+  // Without `endings` nothing is ever known to have ended: a budget then counts all there were.
+  Connections(const Endings* endings, EventSink sink) : endings_(endings), sink_(std::move(sink)) {}
+
+  void set_budgets(const authority::AuthoritySet& authority);
+
+  // The budget that one more connection would exceed, as a sentence; nothing: it may be opened.
+  std::optional<std::string> find_exhausted();
+  void add(OpenConnection connection);
+  // True: it was one of these.
+  bool ended(std::uint64_t cookie, const Counters& counters);
+  // Looks at all of them anew. True when more was sent than the budget has.
+  bool look_at_all();
+  // Reports those that are left as ended now.
+  void close_all();
+
+  const std::map<std::uint64_t, OpenConnection>& open() const { return open_; }
+  bool counts_bytes() const { return bytes_budget_.has_value(); }
+
+ private:
+  std::uint64_t bytes_out() const;
+  void report(const OpenConnection& connection) const;
+
+  const Endings* endings_;
+  EventSink sink_;
+  std::optional<std::uint64_t> most_open_;
+  std::optional<std::uint64_t> bytes_budget_;
+  std::uint64_t bytes_closed_ = 0;
+  std::map<std::uint64_t, OpenConnection> open_;  // by cookie
+};
+
+// Shuts the sockets with these inodes down, in every process of the box that has one. `member` is
+// any thread of the box. Returns how many were found.
+std::size_t shut_down_inside(pid_t member, const std::vector<ino_t>& sockets);
+
+}  // namespace glovebox::egress

@@ -1,0 +1,46 @@
+// Whether an authority lets a box connect somewhere, look up a name, or open a port. Pure: values
+// in, a verdict out, and with a refusal the capability that would have allowed it.
+#pragma once
+
+#include "authority/authority_set.h"
+#include "egress/address.h"
+#include "plan/network.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace glovebox::egress {
+
+struct ConnectVerdict {
+  enum class Kind : std::uint8_t {
+    Inside,   // the box's own loopback
+    Outside,  // granted
+    Refused,
+  };
+  Kind kind = Kind::Refused;
+  std::string
+      name;  // Outside: the name that the grant is on; Refused: the name it was looked up by
+  std::string missing;  // Refused: "connect=api.example.com:443"
+  std::string why;      // Refused: a clause for people
+  friend bool operator==(const ConnectVerdict&, const ConnectVerdict&) = default;
+};
+
+// `names` are those that were looked up for this box and gave this address. A name's grant reaches
+// public addresses alone; every other kind of place needs a rule on an address or network, which
+// for loopback, the neighbours' and reserved addresses lies in that range and is no wider. A denial
+// of the address holds under every name.
+ConnectVerdict decide_connect(const authority::AuthoritySet& authority, const Endpoint& to,
+                              std::span<const std::string> names);
+
+// Whether some grant needs this name's addresses. Anything that is not a plain name is not looked
+// up.
+bool may_look_up(const authority::AuthoritySet& authority, const std::string& name);
+
+// Where a socket that the box binds listens outside; nothing: it stays inside.
+std::optional<Endpoint> find_published(const authority::AuthoritySet& authority,
+                                       std::span<const plan::Publication> published,
+                                       const Endpoint& bound);
+
+}  // namespace glovebox::egress

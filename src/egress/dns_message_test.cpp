@@ -1,0 +1,83 @@
+#include "egress/dns_message.h"
+
+#include <gtest/gtest.h>
+
+namespace glovebox::egress {
+namespace {
+
+std::vector<std::byte> bytes(std::initializer_list<int> numbers) {
+  std::vector<std::byte> list;
+  for (const int number : numbers) list.push_back(static_cast<std::byte>(number));
+  return list;
+}
+
+std::vector<std::byte> question(const std::string& labels, int type = kTypeA, int flags = 0x01,
+                                int count = 1, int kind = 1) {
+  std::vector<std::byte> message = bytes({0x12, 0x34, flags, 0, 0, count, 0, 0, 0, 0, 0, 0});
+  for (const char c : labels) message.push_back(static_cast<std::byte>(c));
+  for (const int number : {0, 0, type, 0, kind}) message.push_back(static_cast<std::byte>(number));
+  return message;
+}
+
+const std::string kName = "\3WWW\7Example\3com";
+
+TEST(DnsQuestion, IsReadInLowerCase) {
+  const auto read = read_question(question(kName));
+  ASSERT_TRUE(read.question);
+  EXPECT_EQ(read.question->name, "www.example.com");
+  EXPECT_EQ(read.question->type, kTypeA);
+  EXPECT_EQ(read.question->id, 0x1234);
+}
+
+TEST(DnsQuestion, BytesThatWouldReadDifferentlyAreRefused) {
+  EXPECT_FALSE(read_question(question(std::string("\6evil\0x\3com", 12))).question) << "NUL";
+  EXPECT_FALSE(read_question(question("\7evil.co\3com")).question) << "a dot within a label";
+  EXPECT_FALSE(read_question(question("\300\014")).question) << "a pointer";
+  EXPECT_FALSE(read_question(question("\77short")).question) << "a label past the end";
+  EXPECT_FALSE(read_question(question(std::string(1, '\100') + std::string(64, 'a'))).question);
+  std::string longest;
+  for (int i = 0; i < 5; ++i) longest += '\76' + std::string(62, 'a');
+  EXPECT_FALSE(read_question(question(longest)).question) << "longer than a name can be";
+}
+
+TEST(DnsQuestion, OnlyOneOrdinaryQuestion) {
+  EXPECT_FALSE(read_question(question(kName, kTypeA, 0x81)).question) << "an answer";
+  EXPECT_FALSE(read_question(question(kName, kTypeA, 0x81)).id) << "and no word to it";
+  EXPECT_FALSE(read_question(question(kName, kTypeA, 1, 2)).question);
+  EXPECT_EQ(read_question(question(kName, kTypeA, 0x29)).status, DnsStatus::NotSupported);
+  EXPECT_EQ(read_question(question(kName, kTypeA, 1, 1, 3)).status, DnsStatus::NotSupported);
+  EXPECT_FALSE(read_question(bytes({1, 2, 3})).id);
+}
+
+TEST(DnsQuestion, EveryCutOfAQuestionIsRefused) {
+  const auto whole = question(kName);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(read_question(std::span(whole).first(size)).question) << size;
+  }
+}
+
+TEST(DnsAnswer, CarriesAddresses) {
+  const auto read = read_question(question(kName));
+  const Answer answer{DnsStatus::Ok, {*authority::IpNetwork::parse("192.0.2.7")}, 300};
+  const auto message = encode_answer(*read.question, answer, kMaxDatagram);
+  const auto end = bytes({0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 192, 0, 2, 7});
+  ASSERT_GT(message.size(), end.size());
+  EXPECT_TRUE(
+      std::equal(end.begin(), end.end(), message.end() - static_cast<std::ptrdiff_t>(end.size())));
+  EXPECT_EQ(message[7], std::byte{1});
+}
+
+TEST(DnsAnswer, SaysWhenItWasCut) {
+  const auto read = read_question(question(kName));
+  Answer answer;
+  answer.addresses.assign(100, *authority::IpNetwork::parse("192.0.2.7"));
+  const auto message = encode_answer(*read.question, answer, kMaxDatagram);
+  EXPECT_LE(message.size(), kMaxDatagram);
+  EXPECT_NE(std::to_integer<int>(message[2]) & 2, 0);
+  const auto whole = encode_answer(*read.question, answer, 65535);
+  EXPECT_EQ(std::to_integer<int>(whole[2]) & 2, 0);
+  EXPECT_EQ(whole[7], std::byte{100});
+}
+
+}  // namespace
+}  // namespace glovebox::egress

@@ -1,0 +1,161 @@
+#include "egress/endings.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+// The kernel's own tcp_info: Debian's C library has an older, shorter one.
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+
+namespace glovebox::egress {
+namespace {
+
+constexpr std::size_t kBuffer = 32 * 1024;
+constexpr int kReceiveBytes = 4 << 20;
+
+UniqueFd open_diag() {
+  return UniqueFd(
+      ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+}
+
+std::uint64_t cookie_in(const inet_diag_sockid& id) {
+  return std::uint64_t{id.idiag_cookie[0]} | std::uint64_t{id.idiag_cookie[1]} << 32U;
+}
+
+// A message is its header and then the body; both parts are laid out in steps of four.
+constexpr std::size_t aligned(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
+
+const inet_diag_msg& body_of(const nlmsghdr& header) {
+  return *reinterpret_cast<const inet_diag_msg*>(&header + 1);
+}
+
+// The counters in the attributes of a message.
+Counters counters_in(const nlmsghdr& header) {
+  Counters counters;
+  const auto* at = reinterpret_cast<const char*>(&body_of(header) + 1);
+  std::size_t left = header.nlmsg_len - sizeof(header) - sizeof(inet_diag_msg);
+  while (left >= sizeof(rtattr)) {
+    rtattr attribute{};
+    std::memcpy(&attribute, at, sizeof(attribute));
+    if (attribute.rta_len < sizeof(attribute) || attribute.rta_len > left) return counters;
+    if (attribute.rta_type == INET_DIAG_INFO) {
+      tcp_info info{};
+      const std::size_t size = attribute.rta_len - sizeof(attribute);
+      std::memcpy(&info, at + sizeof(attribute), std::min(sizeof(info), size));
+      counters.bytes_out = info.tcpi_bytes_acked;
+      counters.bytes_in = info.tcpi_bytes_received;
+    }
+    const std::size_t step = std::min(left, aligned(attribute.rta_len));
+    at += step;
+    left -= step;
+  }
+  return counters;
+}
+
+bool holds_message(const nlmsghdr& header) {
+  return header.nlmsg_type == SOCK_DIAG_BY_FAMILY &&
+         header.nlmsg_len >= sizeof(nlmsghdr) + sizeof(inet_diag_msg);
+}
+
+template <class Use>
+void each_message(std::span<const char> bytes, Use use) {
+  while (bytes.size() >= sizeof(nlmsghdr)) {
+    const auto* header = reinterpret_cast<const nlmsghdr*>(bytes.data());
+    if (header->nlmsg_len < sizeof(nlmsghdr) || header->nlmsg_len > bytes.size()) return;
+    use(*header);
+    bytes = bytes.subspan(std::min(bytes.size(), aligned(header->nlmsg_len)));
+  }
+}
+
+void put_address(const Endpoint& endpoint, int domain, __be32 (&address)[4], __be16& port) {
+  const RawAddress raw = raw_address(endpoint, domain);
+  if (domain == AF_INET) {
+    std::memcpy(address, &reinterpret_cast<const sockaddr_in*>(raw.get())->sin_addr, 4);
+  } else {
+    std::memcpy(address, &reinterpret_cast<const sockaddr_in6*>(raw.get())->sin6_addr, 16);
+  }
+  port = htons(endpoint.port);
+}
+
+struct Request {
+  nlmsghdr header;
+  inet_diag_req_v2 body;
+};
+
+// An IPv4 connection of an IPv6 socket is found among the IPv4 ones.
+Request request_for(const SocketName& name) {
+  const int family = name.peer.address.family() == authority::Family::V4 ? AF_INET : AF_INET6;
+  Request request{};
+  request.header.nlmsg_len = sizeof(request);
+  request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.header.nlmsg_flags = NLM_F_REQUEST;
+  request.body.sdiag_family = static_cast<__u8>(family);
+  request.body.sdiag_protocol = IPPROTO_TCP;
+  request.body.idiag_ext = 1U << (INET_DIAG_INFO - 1);
+  request.body.idiag_states = ~0U;
+  inet_diag_sockid& id = request.body.id;
+  put_address(name.local, family, id.idiag_src, id.idiag_sport);
+  put_address(name.peer, family, id.idiag_dst, id.idiag_dport);
+  id.idiag_cookie[0] = static_cast<__u32>(name.cookie & 0xffff'ffffU);
+  id.idiag_cookie[1] = static_cast<__u32>(name.cookie >> 32U);
+  return request;
+}
+
+bool is_open(unsigned state) {
+  constexpr unsigned kEstablished = 1, kSynSent = 2, kSynReceived = 3, kCloseWait = 8;
+  return state == kEstablished || state == kSynSent || state == kSynReceived || state == kCloseWait;
+}
+
+}  // namespace
+
+Result<Endings> Endings::open() {
+  UniqueFd events = open_diag();
+  UniqueFd questions = open_diag();
+  if (!events || !questions) return fail_os(errno, "open the kernel's socket tables");
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = 1U << (SKNLGRP_INET_TCP_DESTROY - 1) | 1U << (SKNLGRP_INET6_TCP_DESTROY - 1);
+  if (::bind(events.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return fail_os(errno, "watch the kernel's socket tables");
+  }
+  // A smaller one loses ends when very many come at once; look() finds them.
+  (void)::setsockopt(events.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBytes, sizeof(kReceiveBytes));
+  return Endings(std::move(events), std::move(questions));
+}
+
+void Endings::take(const Ended& ended) const {
+  constexpr int kAtOnce = 64;
+  alignas(nlmsghdr) std::array<char, kBuffer> buffer;
+  for (int i = 0; i < kAtOnce; ++i) {
+    const ssize_t size = ::recv(events_.get(), buffer.data(), buffer.size(), 0);
+    if (size < 0 && errno == ENOBUFS) continue;
+    if (size <= 0) return;
+    each_message({buffer.data(), static_cast<std::size_t>(size)}, [&](const nlmsghdr& header) {
+      if (!holds_message(header)) return;
+      ended(cookie_in(body_of(header).id), counters_in(header));
+    });
+  }
+}
+
+std::optional<Endings::Look> Endings::look(const SocketName& name) const {
+  const Request request = request_for(name);
+  if (::send(questions_.get(), &request, sizeof(request), 0) < 0) return std::nullopt;
+  alignas(nlmsghdr) std::array<char, kBuffer> buffer;
+  const ssize_t size = ::recv(questions_.get(), buffer.data(), buffer.size(), 0);
+  std::optional<Look> result;
+  if (size <= 0) return result;
+  each_message({buffer.data(), static_cast<std::size_t>(size)}, [&](const nlmsghdr& header) {
+    if (!holds_message(header)) return;
+    const inet_diag_msg& message = body_of(header);
+    if (cookie_in(message.id) != name.cookie) return;
+    result = Look{is_open(message.idiag_state), counters_in(header)};
+  });
+  return result;
+}
+
+}  // namespace glovebox::egress

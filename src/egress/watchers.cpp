@@ -1,0 +1,152 @@
+#include "egress/watchers.h"
+
+#include "base/file.h"
+#include "egress/notifications.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+namespace glovebox::egress {
+namespace {
+
+constexpr std::string_view kEpollName = "anon_inode:[eventpoll]";
+
+std::string read_info(pid_t thread, int number) {
+  auto text = read_file(fmt::format("/proc/{}/fdinfo/{}", thread, number));
+  return text ? *std::move(text) : std::string();
+}
+
+bool has_close_flag(const std::string& info) {
+  const std::size_t at = info.find("flags:");
+  if (at == std::string::npos) return false;
+  return (std::strtoul(info.c_str() + at + 6, nullptr, 8) & O_CLOEXEC) != 0;
+}
+
+// "tfd:        5 events:       19 data:                5  pos:0 ino:3a sdev:8", one line each.
+void read_entries(const std::string& info, int epoll, ino_t inode,
+                  const std::vector<Descriptor>& numbers, std::vector<EpollEntry>& entries) {
+  for (std::size_t at = info.find("tfd:"); at != std::string::npos;
+       at = info.find("tfd:", at + 1)) {
+    EpollEntry entry;
+    entry.epoll = epoll;
+    std::uint64_t seen = 0;
+    if (std::sscanf(info.c_str() + at,
+                    "tfd: %d events: %" SCNx32 " data: %" SCNx64 " pos:%*d ino:%" SCNx64,
+                    &entry.watched, &entry.events, &entry.data, &seen) != 4) {
+      continue;
+    }
+    const bool known =
+        std::ranges::find(numbers, entry.watched, &Descriptor::number) != numbers.end();
+    if (seen == inode && known) entries.push_back(entry);
+  }
+}
+
+struct DirectoryCloser {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+std::vector<int> numbers_of(DIR* directory) {
+  std::vector<int> numbers;
+  while (const dirent* entry = ::readdir(directory)) {
+    int number = -1;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, number).ec == std::errc()) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// The number in an epoll's entry is the one that the caller of epoll_ctl has for the file. So
+// somebody has to have it under the program's number: a child with a copy of our descriptors, on
+// our memory, that ends right after.
+struct Registration {
+  const std::vector<EpollEntry>* entries;
+  const std::vector<int>* epolls;  // copies, by entry
+  int socket;
+  std::size_t done;
+};
+
+int put_at(int fd, int number) { return fd == number ? number : ::dup3(fd, number, O_CLOEXEC); }
+
+int register_entries(void* argument) {
+  auto* work = static_cast<Registration*>(argument);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);  // a number too high fails below
+  }
+  int highest = work->socket;
+  for (const EpollEntry& entry : *work->entries) highest = std::max(highest, entry.watched);
+  const int socket = ::fcntl(work->socket, F_DUPFD_CLOEXEC, highest + 1);
+  for (std::size_t i = 0; i < work->entries->size() && socket >= 0; ++i) {
+    const EpollEntry& entry = (*work->entries)[i];
+    const int epoll = ::fcntl((*work->epolls)[i], F_DUPFD_CLOEXEC, highest + 1);
+    epoll_event event{};
+    event.events = entry.events;
+    event.data.u64 = entry.data;
+    if (epoll >= 0 && put_at(socket, entry.watched) == entry.watched &&
+        ::epoll_ctl(epoll, EPOLL_CTL_ADD, entry.watched, &event) == 0) {
+      ++work->done;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool closes_on_exec(pid_t thread, int number) { return has_close_flag(read_info(thread, number)); }
+
+References find_references(pid_t thread, BorrowedFd socket) {
+  References found;
+  struct stat info{};
+  if (::fstat(socket.get(), &info) != 0) return found;
+  const std::string path = fmt::format("/proc/{}/fd", thread);
+  const std::unique_ptr<DIR, DirectoryCloser> directory(::opendir(path.c_str()));
+  if (!directory) return found;
+  const std::string wanted = fmt::format("socket:[{}]", info.st_ino);
+  std::vector<int> epolls;
+  for (const int number : numbers_of(directory.get())) {
+    std::array<char, 64> target{};
+    const ssize_t length = ::readlinkat(::dirfd(directory.get()), fmt::format("{}", number).c_str(),
+                                        target.data(), target.size());
+    const std::string_view link(target.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
+    if (link == kEpollName) epolls.push_back(number);
+    if (link == wanted) found.numbers.push_back({number, closes_on_exec(thread, number)});
+  }
+  for (const int epoll : epolls) {
+    read_entries(read_info(thread, epoll), epoll, info.st_ino, found.numbers, found.entries);
+  }
+  return found;
+}
+
+std::size_t watch_instead(BorrowedFd process, const std::vector<EpollEntry>& entries,
+                          BorrowedFd socket) {
+  std::vector<UniqueFd> owned;
+  std::vector<int> epolls;
+  for (const EpollEntry& entry : entries) {
+    owned.push_back(fetch_descriptor(process, entry.epoll));
+    epolls.push_back(owned.back().get());
+  }
+  Registration work{&entries, &epolls, socket.get(), 0};
+  alignas(16) static thread_local std::array<char, 64 * 1024> stack;
+  const int pid =
+      ::clone(register_entries, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK, &work);
+  if (pid > 0) (void)::waitpid(pid, nullptr, __WCLONE);  // it has ended: CLONE_VFORK waited
+  return work.done;
+}
+
+}  // namespace glovebox::egress

@@ -1,0 +1,122 @@
+#include "plan/network.h"
+
+#include "authority/terms.h"
+#include "plan/parts.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace glovebox::plan {
+namespace {
+
+using authority::Effect;
+using authority::Rule;
+
+constexpr std::string_view kNoNetwork = "empty network namespace";
+
+bool opens_a_port_outside(const Rule& rule) {
+  const auto* listen = std::get_if<authority::ListenTCP>(&rule.capability);
+  return rule.effect == Effect::Allow && listen != nullptr && !is_loopback(listen->address);
+}
+
+bool may_connect(const Rule& rule) {
+  return rule.effect == Effect::Allow &&
+         std::holds_alternative<authority::ConnectTCP>(rule.capability);
+}
+
+// A grant that some name has to be looked up for.
+bool needs_names(const Rule& rule) {
+  if (rule.effect != Effect::Allow) return false;
+  if (std::holds_alternative<authority::ResolveName>(rule.capability)) return true;
+  const auto* connect = std::get_if<authority::ConnectTCP>(&rule.capability);
+  return connect != nullptr && !std::holds_alternative<authority::IpNetwork>(connect->host);
+}
+
+bool has_broker(const SandboxSpec& spec) {
+  const std::vector<Rule> rules = spec.authority.rules();
+  return !spec.published.empty() || std::ranges::any_of(rules, [](const Rule& rule) {
+    return may_connect(rule) || needs_names(rule) || opens_a_port_outside(rule);
+  });
+}
+
+std::string hosts_text(const std::string& hostname) {
+  return fmt::format(
+      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {}\n", hostname);
+}
+
+constexpr std::string_view kResolverText = "nameserver 127.0.0.1\noptions timeout:10 attempts:2\n";
+constexpr std::string_view kSwitchText =
+    "passwd: files\ngroup: files\nshadow: files\ngshadow: files\nhosts: files dns\n"
+    "networks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n";
+
+// A link of the system leads somewhere: into the private /run, where the file is made, or to a
+// place that the box does not have. Then programs use 127.0.0.1, which is where the resolver is.
+void place_linked(const host::NameFile& file, std::string text, NameFiles& plan) {
+  const auto target =
+      (std::filesystem::path(file.path).parent_path() / file.link_target).lexically_normal();
+  if (!host::is_within(target.native(), "/run") || target == "/run") return;
+  plan.files.push_back({target.native().substr(1), std::move(text)});
+}
+
+}  // namespace
+
+std::string to_text(const Publication& publication) {
+  return fmt::format("{}:{}:{}",
+                     publication.address.family() == authority::Family::V6
+                         ? fmt::format("[{}]", publication.address.to_text())
+                         : publication.address.to_text(),
+                     publication.outside, publication.inside);
+}
+
+bool is_loopback(const authority::ListenAddress& address) {
+  const auto* network = std::get_if<authority::IpNetwork>(&address);
+  if (network == nullptr) return false;
+  if (network->family() == authority::Family::V6) return network->to_text() == "::1";
+  return network->bytes()[0] == 127 && network->prefix() >= 8;
+}
+
+Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
+                                                const host::HostFacts& facts) {
+  if (!has_broker(spec)) return std::optional<NetworkPlan>();
+  NetworkPlan plan;
+  plan.authority = spec.authority;
+  plan.published = spec.published;
+  if (facts.tier == host::Tier::User) plan.unix_calls = UnixCalls::CarryOut;
+  plan.listens = !spec.published.empty();
+  for (const Rule& rule : spec.authority.rules()) {
+    plan.resolves = plan.resolves || needs_names(rule);
+    plan.listens = plan.listens || opens_a_port_outside(rule);
+    if (needs_names(rule) && spec.loopback == Loopback::Down) {
+      return fail(Code::Invalid,
+                  "{}: names are looked up over the box's loopback (leave out --no-loopback, or "
+                  "grant an address)",
+                  authority::to_text(rule));
+    }
+  }
+  return plan;
+}
+
+std::string network_rule_enforcement(const SandboxSpec& spec, const Rule& rule) {
+  if (!has_broker(spec)) return std::string(kNoNetwork);
+  if (rule.effect == Effect::Deny) return "empty network namespace, connect broker";
+  return "connect broker";
+}
+
+NameFiles plan_name_files(const SandboxSpec& spec, const host::HostFacts& facts) {
+  NameFiles plan;
+  for (const host::NameFile& file : facts.name_files) {
+    std::string text = file.path.ends_with("/hosts")         ? hosts_text(spec.hostname)
+                       : file.path.ends_with("/resolv.conf") ? std::string(kResolverText)
+                                                             : std::string(kSwitchText);
+    if (!file.link_target.empty()) {
+      place_linked(file, std::move(text), plan);
+      continue;
+    }
+    const std::string name = fmt::format("names/{}", file.path.substr(file.path.rfind('/') + 1));
+    plan.files.push_back({name, std::move(text)});
+    plan.covers.push_back({Op::AttachCover, 0, 0, name, file.path.substr(1)});
+  }
+  return plan;
+}
+
+}  // namespace glovebox::plan

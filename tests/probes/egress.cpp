@@ -1,0 +1,310 @@
+// Connections through the broker, used as programs use them and as they should not be.
+#include "probe.h"
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace glovebox::probe {
+namespace {
+
+sockaddr_in address_at(Args args, std::size_t index) {
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(static_cast<std::uint16_t>(number(args, index + 1)));
+  if (inet_pton(AF_INET, text(args, index), &where.sin_addr) != 1) _exit(kUsage);
+  return where;
+}
+
+const sockaddr* generic(const sockaddr_in& where) {
+  return reinterpret_cast<const sockaddr*>(&where);
+}
+
+int stream(int flags = 0) { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0); }
+
+int socket_error(int fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+int exchange(int write_fd, int read_fd) {
+  char byte = 'x';
+  if (write(write_fd, &byte, 1) != 1 || read(read_fd, &byte, 1) != 1) return errno;
+  return byte == 'x' ? 0 : EPROTO;
+}
+
+// EINPROGRESS, then writable, then no error, and a second connect says that it is there.
+int connect_nonblocking(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream(SOCK_NONBLOCK);
+  if (connect(fd, generic(where), sizeof where) == 0 || errno != EINPROGRESS) return EPROTO;
+  pollfd ready{fd, POLLOUT, 0};
+  if (poll(&ready, 1, 3000) != 1) return ETIMEDOUT;
+  if (const int error = socket_error(fd)) return error;
+  const int again = connect(fd, generic(where), sizeof where) == 0 ? 0 : errno;
+  if (again != 0 && again != EISCONN) return again;
+  if (connect(fd, generic(where), sizeof where) == 0 || errno != EISCONN) return EPROTO;
+  return 0;
+}
+
+// Netty, Asio and nginx put a socket into an epoll before they connect it.
+int connect_in_epoll(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream(SOCK_NONBLOCK);
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLOUT | EPOLLET;
+  event.data.u64 = 0x1234567890;
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return errno;
+  epoll_event seen{};
+  while (epoll_wait(epoll, &seen, 1, 0) > 0) {
+  }
+  if (connect(fd, generic(where), sizeof where) != 0 && errno != EINPROGRESS) return errno;
+  if (epoll_wait(epoll, &seen, 1, 3000) != 1) return ETIMEDOUT;
+  if (seen.data.u64 != event.data.u64 || (seen.events & EPOLLOUT) == 0) return EPROTO;
+  if (const int error = socket_error(fd)) return error;
+  event.events = EPOLLIN;
+  if (epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event) != 0) return errno;
+  if (write(fd, "x", 1) != 1) return errno;
+  if (epoll_wait(epoll, &seen, 1, 3000) != 1 || (seen.events & EPOLLIN) == 0) return EPROTO;
+  return epoll_ctl(epoll, EPOLL_CTL_DEL, fd, nullptr) == 0 ? 0 : errno;
+}
+
+int connect_with_copy(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  const int copy = dup(fd);
+  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  return exchange(copy, fd);
+}
+
+// Options and flags that were set before stay.
+int connect_keeps_options(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  const int on = 1;
+  const int idle = 33;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  int nodelay = 0, kept_idle = 0;
+  socklen_t size = sizeof nodelay;
+  getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &size);
+  getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kept_idle, &size);
+  const bool same = nodelay == 1 && kept_idle == idle && (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0 &&
+                    (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+  return same ? exchange(fd, fd) : EPROTO;
+}
+
+// A blocking connect that gets no answer ends with the signal.
+int connect_until_alarm(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  struct sigaction action{};
+  action.sa_handler = [](int) {};
+  sigaction(SIGALRM, &action, nullptr);
+  const int fd = stream();
+  alarm(1);
+  return connect(fd, generic(where), sizeof where) == 0 ? 0 : errno;
+}
+
+// With SO_SNDTIMEO, which bounds a blocking connect.
+int connect_until_timeout(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  const timeval wait{0, 300'000};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+  return connect(fd, generic(where), sizeof where) == 0 ? 0 : errno;
+}
+
+// GRANTED PORT OTHER PORT COUNT: a second thread rewrites the address all the time.
+int race_address(Args args) {
+  const sockaddr_in granted = address_at(args, 0);
+  const sockaddr_in other = address_at(args, 2);
+  const long count = number(args, 4);
+  alignas(sockaddr_in) static unsigned char shared[sizeof(sockaddr_in)];
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    auto* where = reinterpret_cast<volatile sockaddr_in*>(shared);
+    while (!over) {
+      where->sin_family = AF_INET;
+      where->sin_port = granted.sin_port;
+      where->sin_addr.s_addr = granted.sin_addr.s_addr;
+      where->sin_port = other.sin_port;
+      where->sin_addr.s_addr = other.sin_addr.s_addr;
+    }
+  });
+  long through = 0;
+  for (long i = 0; i < count; ++i) {
+    const int fd = stream();
+    if (connect(fd, reinterpret_cast<const sockaddr*>(shared), sizeof(sockaddr_in)) == 0) {
+      sockaddr_in peer{};
+      socklen_t size = sizeof peer;
+      getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size);
+      if (peer.sin_addr.s_addr == other.sin_addr.s_addr && peer.sin_port == other.sin_port) {
+        say("reached the other");
+      }
+      ++through;
+    }
+    close(fd);
+  }
+  over = true;
+  writer.join();
+  say("through %ld", through);
+  return 0;
+}
+
+// GRANTED PORT OTHER PORT COUNT: waits for the moment in which a call on a Unix socket was looked
+// at, and puts a TCP socket of the broker's, unconnected again, and another address in its place.
+int race_descriptor(Args args) {
+  const sockaddr_in granted = address_at(args, 0);
+  const sockaddr_in other = address_at(args, 2);
+  const long count = number(args, 4);
+  sockaddr_un local{};
+  local.sun_family = AF_UNIX;
+  std::strcpy(local.sun_path, "/tmp/race");
+  const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto* local_generic = reinterpret_cast<const sockaddr*>(&local);
+  if (bind(server, local_generic, sizeof local) != 0 || listen(server, 4096) != 0) return errno;
+  const int outside = stream(SOCK_NONBLOCK);
+  connect(outside, generic(granted), sizeof granted);
+  shutdown(outside, SHUT_RDWR);  // of one that is under way: unconnected again
+  static union {
+    sockaddr_un local;
+    sockaddr_in in;
+  } shared;
+  std::atomic<bool> over{false};
+  const int victim = 100;
+  std::thread writer([&] {
+    while (!over) {
+      const int plain = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      shared.local = local;
+      dup2(plain, victim);
+      close(plain);
+      shared.in = other;
+      dup2(outside, victim);
+    }
+  });
+  for (long i = 0; i < count; ++i) {
+    if (connect(victim, reinterpret_cast<const sockaddr*>(&shared), sizeof(sockaddr_in)) == 0) {
+      sockaddr_in peer{};
+      socklen_t size = sizeof peer;
+      if (getpeername(victim, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+          peer.sin_family == AF_INET && peer.sin_port == other.sin_port) {
+        say("reached the other");
+      }
+    }
+  }
+  over = true;
+  writer.join();
+  return 0;
+}
+
+// A socket of the broker's that is made unconnected must not lead anywhere else.
+int disconnect(Args args) {
+  const sockaddr_in granted = address_at(args, 0);
+  const sockaddr_in other = address_at(args, 2);
+  const int fd = stream();
+  if (connect(fd, generic(granted), sizeof granted) != 0) return errno;
+  sockaddr_in none{};
+  none.sin_family = AF_UNSPEC;
+  say("disconnect %d", connect(fd, generic(none), sizeof none) == 0 ? 0 : errno);
+  say("other %d", connect(fd, generic(other), sizeof other) == 0 ? 0 : errno);
+  say("fast open %d",
+      sendto(fd, "x", 1, MSG_FASTOPEN, generic(other), sizeof other) == 1 ? 0 : errno);
+  return 0;
+}
+
+// Tries to listen in the host's network with a socket of the broker's, and waits to be visited.
+int listen_outside(Args args) {
+  const sockaddr_in granted = address_at(args, 0);
+  const int fd = stream(SOCK_NONBLOCK);
+  connect(fd, generic(granted), sizeof granted);
+  shutdown(fd, SHUT_RDWR);
+  const int error = listen(fd, 8) == 0 ? 0 : errno;
+  sockaddr_in bound{};
+  socklen_t size = sizeof bound;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+  say("listen %d port %d", error, ntohs(bound.sin_port));
+  say("end of line");
+  char byte = 0;
+  if (read(0, &byte, 1) != 1) return EPROTO;
+  if (error == 0 && accept(fd, nullptr, nullptr) >= 0) say("visited");  // it does not block
+  return 0;
+}
+
+// HOST PORT COUNT: connects as often as that, and says how many got through.
+int connect_often(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  long through = 0;
+  for (long i = 0; i < number(args, 2); ++i) {
+    const int fd = stream();
+    if (connect(fd, generic(where), sizeof where) == 0) ++through;
+    close(fd);
+  }
+  say("through %ld", through);
+  return 0;
+}
+
+// HOST PORT COUNT: keeps that many open at once.
+int connect_many(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  long through = 0;
+  for (long i = 0; i < number(args, 2); ++i) {
+    if (connect(stream(), generic(where), sizeof where) == 0) ++through;
+  }
+  say("through %ld", through);
+  return 0;
+}
+
+// HOST PORT MEGABYTES: sends until an error, or so much.
+int send_much(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  signal(SIGPIPE, SIG_IGN);
+  static char block[1 << 16];
+  for (long i = 0; i < number(args, 2) * 16; ++i) {
+    if (send(fd, block, sizeof block, 0) < 0) return errno;
+    while (recv(fd, block, sizeof block, MSG_DONTWAIT) > 0) {
+    }
+    usleep(2000);
+  }
+  return 0;
+}
+
+constexpr Probe kProbes[] = {
+    {"connect_nonblocking", connect_nonblocking, "HOST PORT: connects without blocking"},
+    {"connect_in_epoll", connect_in_epoll, "HOST PORT: connects what an epoll watches (echo)"},
+    {"connect_with_copy", connect_with_copy, "HOST PORT: connects what has a copy (echo)"},
+    {"connect_keeps_options", connect_keeps_options, "HOST PORT: options set before stay (echo)"},
+    {"connect_until_alarm", connect_until_alarm, "HOST PORT: a signal ends a connect"},
+    {"connect_until_timeout", connect_until_timeout, "HOST PORT: SO_SNDTIMEO ends a connect"},
+    {"race_address", race_address, "HOST PORT OTHER PORT COUNT: rewrites the address meanwhile"},
+    {"race_descriptor", race_descriptor, "HOST PORT OTHER PORT COUNT: swaps the socket meanwhile"},
+    {"disconnect", disconnect, "HOST PORT OTHER PORT: goes elsewhere with a granted socket"},
+    {"listen_outside", listen_outside, "HOST PORT: listens with a granted socket"},
+    {"connect_often", connect_often, "HOST PORT COUNT: connects and closes"},
+    {"connect_many", connect_many, "HOST PORT COUNT: keeps connections open"},
+    {"send_much", send_much, "HOST PORT MEGABYTES: sends"},
+};
+
+}  // namespace
+
+std::span<const Probe> egress_probes() { return kProbes; }
+
+}  // namespace glovebox::probe
