@@ -293,6 +293,7 @@ void read_all(const toml::table& table, Config& config, Problems& problems) {
   reader.path("audit_file", config.audit_file);
   reader.flag("lenient_fields", config.lenient_fields);
   reader.seconds("drain_seconds", config.drain, 0);
+  reader.seconds("exit_when_idle_seconds", config.exit_when_idle, 0);
   reader.number("upper_max_bytes", config.session.upper_max_bytes, 0, kMostBytes);
   reader.number("diff_max_bytes", config.session.diff_max_bytes, 1, kMostBytes);
   reader.paths("allowed_writable", config.session.allowed_writable);

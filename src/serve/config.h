@@ -66,6 +66,7 @@ struct Config {
   std::uint64_t upload_bytes = std::uint64_t{8} << 30;  // of an upload
   std::size_t json_depth = 32;
   std::chrono::seconds drain{20};
+  std::chrono::seconds exit_when_idle{0};  // without a live session for so long; 0: never
   SessionConfig session;
 };
 

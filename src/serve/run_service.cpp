@@ -205,6 +205,23 @@ asio::awaitable<void> watch_layers(Service& service) {
   }
 }
 
+// Ends a service that nobody uses, as a signal would.
+asio::awaitable<void> watch_use(Service& service) {
+  using Clock = std::chrono::steady_clock;
+  asio::steady_timer timer(service.io);
+  Clock::time_point used = Clock::now();
+  for (;;) {
+    const session::Manager::Counts counts = service.manager.counts();
+    if (counts.alive + counts.starting > 0) used = Clock::now();
+    if (Clock::now() - used >= service.config.exit_when_idle) break;
+    timer.expires_after(std::chrono::seconds(1));
+    const auto [problem] = co_await timer.async_wait(kTuple);
+    if (problem) co_return;
+  }
+  service.log.write(observe::LogLevel::Info, "not used any more");
+  (void)::kill(::getpid(), SIGTERM);
+}
+
 asio::awaitable<void> begin(Service& service, Server& server, Listeners listeners) {
   service.abilities = co_await service.manager.probe();
   if (!service.abilities.available) {
@@ -217,6 +234,9 @@ asio::awaitable<void> begin(Service& service, Server& server, Listeners listener
   }
   tell_manager(service, "READY=1");
   asio::co_spawn(service.io, watch_layers(service), asio::detached);
+  if (service.config.exit_when_idle.count() > 0) {
+    asio::co_spawn(service.io, watch_use(service), asio::detached);
+  }
 }
 
 asio::awaitable<void> obey_signals(Service& service, Server& server) {

@@ -2,6 +2,7 @@
 
 #include "launch/child/message.h"
 #include "launch/launcher.h"
+#include "launch/packet.h"
 #include "session/co_try.h"
 #include "session/start_message.h"
 
@@ -9,6 +10,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -144,13 +146,30 @@ void BoxSession::on_line() {
   watch_line_for_room();
 }
 
-// The launch's own last word: the box is built, or which step failed.
+// The box's network first, if it has one; with it nobody has to wait for anything.
+Result<void> BoxSession::take_network(std::vector<UniqueFd> fds) {
+  if (!plan_->network || !settings_.network || has_network_) {
+    return fail(Code::Os, "the box has a network that nobody planned");
+  }
+  TRY(launch::NetworkFiles files, launch::network_files(std::move(fds), *plan_->network));
+  has_network_ = true;
+  return settings_.network->take(std::move(files));
+}
+
+// The launch's own last words: the box is built, or which step failed.
 Result<void> BoxSession::take_launch_message() {
   launch::Message message{};
-  const ssize_t size = ::recv(link_->fd().get(), &message, sizeof(message), MSG_DONTWAIT);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-  if (size != sizeof(message)) return fail(Code::Os, "the box ended before its agent was there");
+  auto packet = launch::receive_packet(link_->fd(), sizeof(message));
+  if (!packet && packet.error().os_errno == EAGAIN) return {};
+  if (!packet || packet->bytes.size() != sizeof(message)) {
+    return fail(Code::Os, "the box ended before its agent was there");
+  }
+  std::memcpy(&message, packet->bytes.data(), sizeof(message));
+  if (message.kind == launch::MessageKind::Network) return take_network(std::move(packet->fds));
   TRY_VOID(check_started(message, *plan_));
+  if (plan_->network && !has_network_) {
+    return fail(Code::Os, "the box started without its network");
+  }
   TRY_VOID(link_->greet(std::exchange(settings_.hello, {})));
   phase_ = Phase::Greeting;
   watch_line_for_room();
@@ -295,6 +314,7 @@ void BoxSession::finish() {
   if (phase_ == Phase::Over) return;
   const auto self = shared_from_this();  // callbacks below may drop the last pointer
   phase_ = Phase::Over;
+  settings_.network.reset();
   timer_.cancel();
   wall_.cancel();
   ending_.at = std::chrono::system_clock::now();

@@ -13,6 +13,7 @@
 
 #include "launch/client.h"
 #include "session/live_session.h"
+#include "session/networks.h"
 #include "session/ready_fd.h"
 #include "session/turn_queue.h"
 #include "session/wakeup.h"
@@ -31,6 +32,7 @@ struct BoxSettings {
   std::string spool_directory;
   LiveSession::OnEnd on_end;
   LiveSession::OnRun on_run;
+  std::unique_ptr<BoxNetwork> network;  // when the plan has one
 };
 
 // One run in the books of its session.
@@ -130,6 +132,7 @@ class BoxSession final : public LiveSession {
   void watch_line();
   void watch_line_for_room();
   void on_line();
+  Result<void> take_network(std::vector<UniqueFd> fds);
   Result<void> take_launch_message();
   void take(guest::AgentEvent& event);
   void take_event(guest::AgentReady& ready);
@@ -170,6 +173,7 @@ class BoxSession final : public LiveSession {
   std::uint64_t box_id_;
   UniqueFd init_;
   const plan::LaunchPlan* plan_ = nullptr;  // while it is Building
+  bool has_network_ = false;
   std::unique_ptr<guest::AgentLink> link_;  // until it is over
   asio::posix::stream_descriptor line_;     // the link's socket, watched and not owned
   bool waits_for_room_ = false;

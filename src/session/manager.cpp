@@ -38,6 +38,7 @@ SessionManager::SessionManager(asio::io_context& loop, ManagerSettings settings)
       settings_(std::move(settings)),
       events_(loop),
       pool_(settings_.pool_threads),
+      networks_(loop),
       launcher_(
           loop, settings_.launcher,
           {[this](std::uint64_t box, const launch::RemoteEnd& end) { on_box_ended(box, end); },

@@ -102,11 +102,18 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
     std::shared_ptr<Prepared> prepared) {
   Newborn newborn;
   CO_TRY(newborn.id, make_uuid());
+  BoxSettings settings = box_settings(*prepared, newborn.id);
+  if (prepared->plan.network) {
+    const std::weak_ptr<bool> there = is_there_;
+    const auto denied = [this, there, id = newborn.id](const egress::Denied& what) {
+      if (!there.expired()) on_denied(id, what);
+    };
+    CO_TRY(settings.network, networks_.add(*prepared->plan.network, denied));
+  }
   newborn.plan = std::shared_ptr<const plan::LaunchPlan>(prepared, &prepared->plan);
   CO_TRY(launch::RemoteBox box, co_await launcher_.start_box(newborn.plan));
   const std::uint64_t box_id = box.id;
-  newborn.live =
-      std::make_shared<BoxSession>(loop_, std::move(box), box_settings(*prepared, newborn.id));
+  newborn.live = std::make_shared<BoxSession>(loop_, std::move(box), std::move(settings));
   newborn.book = std::make_shared<BoxBook>(loop_);
   newborn.book->session = newborn.live;
   boxes_.emplace(box_id, newborn.book);
@@ -169,6 +176,12 @@ void SessionManager::on_run(const std::string& id, const RunRecord& run) {
     if (!entry.is_being_removed) store_->put_run_later(id, run, entry.record.info.runs);
   }
   events_.tell(std::move(event));
+}
+
+void SessionManager::on_denied(const std::string& id, const egress::Denied& denied) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  tell(EventKind::Denied, *found->second, egress::to_text(denied));
 }
 
 void SessionManager::on_end(const std::string& id, const SessionEnd& end) {

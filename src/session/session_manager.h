@@ -5,6 +5,7 @@
 #include "session/event_feed.h"
 #include "session/launcher_line.h"
 #include "session/manager.h"
+#include "session/networks.h"
 #include "session/prepare.h"
 #include "session/store.h"
 
@@ -86,6 +87,7 @@ class SessionManager final : public Manager {
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
   asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
   void on_run(const std::string& id, const RunRecord& run);
+  void on_denied(const std::string& id, const egress::Denied& denied);
   void on_end(const std::string& id, const SessionEnd& end);
   void on_box_ended(std::uint64_t box, const launch::RemoteEnd& end);
   void on_launcher_gone(const std::vector<std::uint64_t>& boxes);
@@ -112,6 +114,7 @@ class SessionManager final : public Manager {
   std::unique_ptr<Store> store_;
   EventHub events_;
   asio::thread_pool pool_;
+  Networks networks_;
   LauncherLine launcher_;
   std::map<std::string, EntryPointer, std::less<>> sessions_;
   std::unordered_map<std::uint64_t, std::shared_ptr<BoxBook>> boxes_;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kStartSeconds = 30;
 // A service that somebody started by using it goes when it was not needed for so long.
-constexpr int kIdleSeconds = 900;
+constexpr int kIdleSeconds = 10;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -43,6 +43,8 @@ struct OwnService {
   std::string socket() const { return state + "/service.sock"; }
   std::string config() const { return state + "/service.toml"; }
   std::string log() const { return state + "/service.log"; }
+  // Apart from the layers of `run`, which are nobody's session.
+  std::string sessions() const { return state + "/serve"; }
 };
 
 std::string quoted(const std::string& text) {
@@ -65,7 +67,7 @@ std::string config_text(const OwnService& own) {
       "exit_when_idle_seconds = {}\n"
       "[sessions]\n"
       "run_timeout_seconds = 0\n",
-      quoted(own.socket()), quoted(own.state), kIdleSeconds);
+      quoted(own.socket()), quoted(own.sessions()), kIdleSeconds);
 }
 
 Result<void> write_config(const OwnService& own) {

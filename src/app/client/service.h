@@ -15,7 +15,7 @@ Result<ServiceAddress> service_address();
 enum class IfMissing { Fail, Start };
 
 // Connects. The caller's own service is started when it is not there and `missing` says so: it
-// lives on in the background and ends itself some time after its last session.
+// lives on in the background and ends itself some seconds after its last session.
 Result<HttpClient> open_service(IfMissing missing);
 
 }  // namespace glovebox::app

@@ -1,0 +1,55 @@
+// The network of all boxes that have one: a connect broker, in the service's loop.
+#pragma once
+
+#include "base/result.h"
+#include "egress/broker.h"
+#include "launch/supervise.h"
+#include "plan/network.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace glovebox::session {
+
+class Networks;
+
+// The network of one box. It ends with this.
+class BoxNetwork {
+ public:
+  BoxNetwork(std::shared_ptr<egress::Broker> broker, egress::BoxId box)
+      : broker_(std::move(broker)), box_(box) {}
+  BoxNetwork(const BoxNetwork&) = delete;
+  BoxNetwork& operator=(const BoxNetwork&) = delete;
+  ~BoxNetwork() { broker_->remove(box_); }
+
+  // Once, with what the box handed out, before its agent is greeted.
+  Result<void> take(launch::NetworkFiles files) { return broker_->start(box_, std::move(files)); }
+
+ private:
+  std::shared_ptr<egress::Broker> broker_;
+  egress::BoxId box_;
+};
+
+class Networks {
+ public:
+  explicit Networks(boost::asio::io_context& loop) : watch_(loop) {}
+  Networks(const Networks&) = delete;
+  Networks& operator=(const Networks&) = delete;
+  ~Networks();
+
+  using OnDenied = std::function<void(const egress::Denied&)>;
+  // Refused when a published port is taken. The broker is there from the first of these on.
+  Result<std::unique_ptr<BoxNetwork>> add(const plan::NetworkPlan& plan, OnDenied on_denied);
+
+ private:
+  Result<void> open();
+  void watch();
+
+  std::shared_ptr<egress::Broker> broker_;
+  boost::asio::posix::stream_descriptor watch_;
+};
+
+}  // namespace glovebox::session
