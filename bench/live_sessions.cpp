@@ -136,38 +136,52 @@ Result<void> compare_runs(Bench& bench, int rounds) {
   return bench.await(bench.manager().remove(info.id, LayerFate::Remove));
 }
 
-asio::awaitable<void> come_and_go(Bench& bench, int& left, int& failed, bool with_run) {
-  while (left > 0) {
-    --left;
+// How long each part of a session's life took, in milliseconds.
+struct Lives {
+  int left = 0;
+  int failed = 0;
+  std::vector<double> create;
+  std::vector<double> run;
+  std::vector<double> remove;
+};
+
+asio::awaitable<void> come_and_go(Bench& bench, Lives& lives) {
+  while (lives.left > 0) {
+    --lives.left;
+    const auto born = Clock::now();
     const auto made = co_await bench.manager().create(bench.request());
     if (!made) {
-      ++failed;
+      ++lives.failed;
       continue;
     }
-    if (with_run) {
-      const auto session = bench.manager().attach(made->id);
-      Count count;
-      const auto result = co_await (*session)->run(code("echo hi"), count);
-      if (!result || result->code != 0) ++failed;
-    }
+    const auto created = Clock::now();
+    const auto session = bench.manager().attach(made->id);
+    Count count;
+    const auto result = co_await (*session)->run(code("echo hi"), count);
+    if (!result || result->code != 0) ++lives.failed;
+    const auto ran = Clock::now();
     const auto removed = co_await bench.manager().remove(made->id, LayerFate::Remove);
-    if (!removed) ++failed;
+    if (!removed) ++lives.failed;
+    lives.create.push_back(std::chrono::duration<double, std::milli>(created - born).count());
+    lives.run.push_back(std::chrono::duration<double, std::milli>(ran - created).count());
+    lives.remove.push_back(std::chrono::duration<double, std::milli>(Clock::now() - ran).count());
   }
 }
 
 void measure_turnover(Bench& bench, int total, int at_a_time) {
-  int left = total;
-  int failed = 0;
+  Lives lives;
+  lives.left = total;
   int ended = 0;
   const auto start = Clock::now();
   for (int i = 0; i < at_a_time; ++i) {
-    asio::co_spawn(bench.loop(), come_and_go(bench, left, failed, true),
-                   [&](std::exception_ptr) { ++ended; });
+    asio::co_spawn(bench.loop(), come_and_go(bench, lives), [&](std::exception_ptr) { ++ended; });
   }
   bench.loop().restart();
   while (ended < at_a_time) bench.loop().run_one();
-  std::printf("create + run + delete, %2d at a time: %6.0f/s (%d, %d failed)\n", at_a_time,
-              total / seconds_since(start), total, failed);
+  std::printf(
+      "create + run + delete, %2d at a time: %5.0f/s; p50 %.1f + %.1f + %.1f ms; %d failed\n",
+      at_a_time, total / seconds_since(start), percentile(lives.create, 0.5),
+      percentile(lives.run, 0.5), percentile(lives.remove, 0.5), lives.failed);
 }
 
 // The same bytes through a pipe of this process's own.

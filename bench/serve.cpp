@@ -1,6 +1,8 @@
 // What the service costs, against the smallest HTTP server of the same library on the same machine.
 //
 //   bench_serve [rounds]
+//   bench_serve load [clients] [seconds]   many clients create, run and delete; counts what goes
+//   wrong
 //
 // Starts `glovebox serve` (beside this program) on a unix socket, and in a thread a server that
 // answers every request with "hello". Prints ratios within one run.
@@ -74,6 +76,7 @@ class Client {
     return seen_;
   }
   BorrowedFd fd() const { return fd_; }
+  int status() const { return status_; }  // of the last answer
 
  private:
   enum class Keep : std::uint8_t { Yes, No };
@@ -116,6 +119,8 @@ class Client {
     seen_ = 0;
     std::uint64_t length = 0;
     bool chunked = false;
+    TRY(const std::string first, line());
+    status_ = first.size() > 12 ? std::atoi(&first[9]) : 0;
     for (;;) {
       TRY(const std::string header, line());
       if (header.empty()) break;
@@ -140,6 +145,7 @@ class Client {
   std::string buffer_;
   std::size_t at_ = 0;
   std::uint64_t seen_ = 0;
+  int status_ = 0;
 };
 
 asio::awaitable<void> answer_hello(asio::local::stream_protocol::socket socket) {
@@ -352,7 +358,59 @@ Result<void> measure(Setup& setup, int rounds) {
   return {};
 }
 
-int bench_main(int rounds) {
+std::size_t open_descriptors(pid_t pid) {
+  std::size_t count = 0;
+  std::error_code gone;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), gone)) {
+    count += entry.path().empty() ? 0 : 1;
+  }
+  return count;
+}
+
+// What one client met.
+struct Met {
+  std::atomic<long> whole = 0;
+  std::atomic<long> busy = 0;    // 429, which is documented
+  std::atomic<long> failed = 0;  // anything else
+};
+
+void use_sessions(const Setup& setup, const std::atomic<bool>& stop, Met& met) {
+  Client client(setup.service_socket);
+  while (!stop) {
+    const auto session = create(client, setup.directory + "/work");
+    if (!session) {
+      ++(client.status() == 429 ? met.busy : met.failed);
+      if (client.status() != 429) return;
+      continue;
+    }
+    const bool ran = run(client, *session).has_value();
+    const bool deleted = client.ask("DELETE", *session, "").has_value() && client.status() == 200;
+    ++(ran && deleted ? met.whole : met.failed);
+  }
+}
+
+Result<void> put_under_load(Setup& setup, int clients, int seconds) {
+  TRY(setup.service, start_service(setup));
+  const std::size_t before = open_descriptors(setup.service);
+  print_memory(setup, "before");
+  Met met;
+  rate(clients, seconds,
+       [&](int /*number*/, const auto& stop, auto& /*done*/) { use_sessions(setup, stop, met); });
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::printf(
+      "%d clients, %d s: %ld sessions made, used and deleted (%.0f/s); %ld times 429; %ld "
+      "failures\n",
+      clients, seconds, met.whole.load(), static_cast<double>(met.whole) / seconds, met.busy.load(),
+      met.failed.load());
+  std::printf("descriptors of the service: %zu before, %zu after\n", before,
+              open_descriptors(setup.service));
+  print_memory(setup, "after");
+  if (met.failed > 0) return fail(Code::Os, "{} failures", met.failed.load());
+  return {};
+}
+
+int bench_main(const std::function<Result<void>(Setup&)>& act) {
   Setup setup;
   std::string pattern = "/var/tmp/glovebox-bench-XXXXXX";
   setup.directory = ::mkdtemp(pattern.data());
@@ -363,7 +421,7 @@ int bench_main(int rounds) {
   asio::io_context io(1);
   asio::co_spawn(io, accept_hello(io, setup.hello_socket), asio::detached);
   std::thread hello([&io] { io.run(); });
-  const auto measured = measure(setup, rounds);
+  const auto measured = act(setup);
   if (!measured) (void)std::fprintf(stderr, "bench_serve: %s\n", measured.error().message.c_str());
   io.stop();
   hello.join();
@@ -379,5 +437,14 @@ int bench_main(int rounds) {
 }  // namespace glovebox::bench
 
 int main(int argc, char** argv) {
-  return glovebox::bench::bench_main(argc > 1 ? std::atoi(argv[1]) : 2'000);
+  using namespace glovebox::bench;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto number = [&](std::size_t at, int otherwise) {
+    return words.size() > at ? std::atoi(words[at].c_str()) : otherwise;
+  };
+  if (!words.empty() && words[0] == "load") {
+    return bench_main(
+        [&](Setup& setup) { return put_under_load(setup, number(1, 200), number(2, 60)); });
+  }
+  return bench_main([&](Setup& setup) { return measure(setup, number(0, 2'000)); });
 }

@@ -23,10 +23,13 @@ class NamespaceOwner {
     clone_args args{};
     args.flags = CLONE_NEWUSER | CLONE_PIDFD;
     args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+    const pid_t parent = ::getpid();
     const long pid = ::syscall(SYS_clone3, &args, sizeof(args));
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-      while (true) ::pause();
+      // The parent may have been killed before it was asked about.
+      while (::getppid() == parent) ::pause();
+      ::_exit(0);
     }
     if (pid < 0) return fail_os(errno, "make a user namespace for idmapped mounts");
     return NamespaceOwner(static_cast<pid_t>(pid), UniqueFd(pidfd));

@@ -53,7 +53,8 @@ TEST(Routes, AreFoundWithTheirParts) {
 
 TEST(Routes, ChangingThingsNeedsMoreThanReading) {
   for (const Route& route : all_routes()) {
-    if (route.method != Method::Get) EXPECT_NE(route.scope, Scope::Read) << route.pattern;
+    if (route.method == Method::Get) continue;
+    EXPECT_NE(route.scope, Scope::Read) << route.pattern;
   }
 }
 

@@ -59,6 +59,10 @@ Result<std::shared_ptr<const authority::AuthoritySet>> read_ceiling(const TokenC
     return fail(Code::Invalid, "ceiling of token {}: {}", token.name,
                 policy::to_text(loaded.error()));
   }
+  if (loaded->policy.has_patterns()) {
+    return fail(Code::Invalid, "ceiling of token {}: paths with wildcards are no ceiling",
+                token.name);
+  }
   return std::make_shared<const authority::AuthoritySet>(loaded->policy.authority);
 }
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <cstdint>
 #include <cstring>
 
 namespace glovebox::serve {
@@ -12,13 +12,31 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
+constexpr std::uint64_t kOnes = 0x0101010101010101;
+constexpr std::uint64_t kHighBits = 0x8080808080808080;
+
 // Bytes that can be copied as they are.
-constexpr std::array<bool, 256> make_plain() {
-  std::array<bool, 256> plain{};
-  for (std::size_t c = 0x20; c < 0x80; ++c) plain.at(c) = c != '"' && c != '\\' && c != 0x7f;
-  return plain;
+constexpr bool is_plain(unsigned char c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; }
+
+// The same of eight bytes at once. May say no to a word that is fine, never yes to one that is not.
+bool are_plain(const char* bytes) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof(word));
+  const auto has_zero = [](std::uint64_t value) { return (value - kOnes) & ~value & kHighBits; };
+  const std::uint64_t below_space = (word - kOnes * 0x20) & ~word & kHighBits;
+  return ((word & kHighBits) | below_space | has_zero(word ^ (kOnes * '"')) |
+          has_zero(word ^ (kOnes * '\\'))) == 0;
 }
-constexpr std::array<bool, 256> kPlain = make_plain();
+
+// Where the first byte is that is not plain, from `start` on.
+std::size_t end_of_plain(std::string_view text, std::size_t start) {
+  std::size_t at = start;
+  while (at + sizeof(std::uint64_t) <= text.size() && are_plain(text.data() + at)) {
+    at += sizeof(std::uint64_t);
+  }
+  while (at < text.size() && is_plain(static_cast<unsigned char>(text[at]))) ++at;
+  return at;
+}
 
 unsigned char byte_at(std::string_view text, std::size_t i) {
   return static_cast<unsigned char>(text[i]);
@@ -82,8 +100,7 @@ std::string_view name_of(guest::Stream stream) {
 void append_json_text(std::string& out, std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
-    std::size_t end = i;
-    while (end < text.size() && kPlain[byte_at(text, end)]) ++end;
+    const std::size_t end = end_of_plain(text, i);
     out.append(text, i, end - i);
     i = end;
     if (i == text.size()) break;
@@ -114,9 +131,10 @@ void EventWriter::begin(std::string_view type) {
   pending_ += '"';
 }
 
-void EventWriter::end() {
-  fmt::format_to(std::back_inserter(pending_), ",\"timestamp\":{}", unix_milliseconds());
-}
+// The time is that of the call that the caller made, and formatted once for all its events.
+void EventWriter::end() { pending_ += time_text_; }
+
+void EventWriter::set_time() { time_text_ = fmt::format(",\"timestamp\":{}", unix_milliseconds()); }
 
 void EventWriter::line(std::string_view type, std::string_view text) {
   begin(type);
@@ -162,6 +180,7 @@ void EventWriter::piece(std::string_view type, std::string& rest, std::string_vi
 
 void EventWriter::add(guest::Stream stream, std::string_view bytes) {
   std::string& rest = stream == guest::Stream::Error ? rest_of_error_ : rest_of_output_;
+  set_time();
   if (form_ == EventForm::Lines) {
     take_lines(name_of(stream), rest, bytes);
   } else {
@@ -170,6 +189,7 @@ void EventWriter::add(guest::Stream stream, std::string_view bytes) {
 }
 
 void EventWriter::flush() {
+  set_time();
   if (!rest_of_output_.empty()) line("stdout", rest_of_output_);
   if (!rest_of_error_.empty()) line("stderr", rest_of_error_);
   rest_of_output_.clear();
@@ -196,7 +216,5 @@ void EventWriter::error(std::string_view text, std::string_view ename, std::stri
   append_json_text(pending_, evalue);
   pending_ += "\",\"traceback\":null}}\n\n";
 }
-
-void EventWriter::keep_alive() { pending_ += ": still running\n\n"; }
 
 }  // namespace glovebox::serve

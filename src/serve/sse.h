@@ -31,8 +31,6 @@ class EventWriter {
   void complete();
   // `evalue` is what clients take for the exit code if it is a number.
   void error(std::string_view text, std::string_view ename, std::string_view evalue);
-  // Standard form: a comment that keeps proxies from closing the connection.
-  void keep_alive();
 
   // Events that wait to be sent. The caller sends and clears it.
   std::string& pending() { return pending_; }
@@ -42,10 +40,12 @@ class EventWriter {
   void piece(std::string_view type, std::string& rest, std::string_view bytes);
   void begin(std::string_view type);
   void end();
+  void set_time();
   void take_lines(std::string_view type, std::string& rest, std::string_view bytes);
 
   EventForm form_;
   std::string pending_;
+  std::string time_text_;
   std::string rest_of_output_;
   std::string rest_of_error_;
   std::uint64_t next_id_ = 1;

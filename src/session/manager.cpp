@@ -1,7 +1,9 @@
 // Opening a Manager, and what can be asked of it without waiting.
 #include "base/file.h"
 #include "session/session_manager.h"
+#include "workspace/journal.h"
 #include "workspace/records.h"
+#include "workspace/transaction.h"
 #include "workspace/tree_fs.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -23,6 +25,17 @@ bool has_labels(const SessionInfo& info, const std::map<std::string, std::string
     const auto found = info.effective.labels.find(label.first);
     return found != info.effective.labels.end() && found->second == label.second;
   });
+}
+
+// A commit that a former service was in the middle of is carried through or taken back. What cannot
+// be mended now, because the workspace is not there, is mended before the layer's next commit.
+void finish_commits(const workspace::LayerRoot& root, const std::string& id) {
+  auto layer = workspace::open_layer(root, id);
+  if (!layer) return;
+  const auto is_unfinished = workspace::has_unfinished_commit(*layer);
+  if (!is_unfinished || !*is_unfinished) return;
+  const auto original = layer->open_original();
+  if (original) (void)workspace::recover(*layer, *original);
 }
 
 }  // namespace
@@ -131,6 +144,7 @@ Result<void> SessionManager::remove_unknown_layers() {
   }
   TRY(const auto layers, workspace::list_layers(root));
   for (const workspace::LayerFacts& layer : layers) {
+    finish_commits(root, layer.id);
     if (known.contains(layer.id)) continue;
     const auto removed = workspace::remove_layer(root, layer.id);
     if (!removed) doomed_layers_.push_back(layer.id);

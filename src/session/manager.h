@@ -1,5 +1,8 @@
 // All sessions of one service.
 //
+// Arguments of these coroutines are named first, never written as a braced list in the call: g++ 12
+// destroys such a temporary twice.
+//
 // The Manager owns the launcher process, the registry of sessions, their layers and the store. It
 // lives on one event loop and belongs to the loop's thread; disk work goes to a pool of threads,
 // and a box starts without the loop waiting for it.

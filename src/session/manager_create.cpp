@@ -66,7 +66,8 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest reque
   auto born = co_await give_birth(prepared);
   if (!born) {
     preparer_->forget_facts();
-    co_await take_back(prepared, Newborn());
+    Newborn none;
+    co_await take_back(prepared, std::move(none));
     co_return unexpected(std::move(born).error());
   }
   const EntryPointer entry = enter(*born, *prepared);

@@ -95,6 +95,8 @@ test("every file operation", async () => {
     await files.moveFiles([{ src: `${path}/a.txt`, dest: `${path}/d/a.txt` }]);
     await files.replaceContents([{ path: `${path}/d/a.txt`, oldContent: "two", newContent: "2" }]);
     assert.equal(await files.readFile(`${path}/d/a.txt`), "one\n2\nthree\n");
+    assert.deepEqual(await files.replaceContentsDetailed([{ path: `${path}/d/a.txt`, oldContent: "e", newContent: "E" }]),
+      [{ path: `${path}/d/a.txt`, replacedCount: 3 }]);
     await files.setPermissions([{ path: `${path}/d/a.txt`, mode: 755 }]);
     assert.equal((await files.getFileInfo([`${path}/d/a.txt`]))[`${path}/d/a.txt`].mode, 755);
     await files.deleteFiles([`${path}/b b.bin`]);

@@ -94,8 +94,8 @@ class PythonSdk(unittest.IsolatedAsyncioTestCase):
                 await asyncio.sleep(0.02)
             self.assertEqual((status.running, status.exit_code), (False, 7))
             logs = await session.run_logs(run.run_id)
-            self.assertEqual(logs.content, "in the background\n")
-            self.assertEqual((await session.run_logs(run.run_id, cursor=logs.cursor)).content, "")
+            self.assertEqual(logs.text, "in the background\n")
+            self.assertEqual((await session.run_logs(run.run_id, cursor=logs.cursor)).text, "")
 
     async def test_files(self):
         async with self.isolation.session(self.request("rw")) as session:

@@ -526,7 +526,7 @@ class Knowing(ServiceTest):
             directory = service.base / "service" / "policies"
             if not directory.exists():
                 directory.mkdir()
-                (directory / "mine.yaml").write_text("version: 1\nmemory: 256MiB\n")
+                (directory / "mine.yaml").write_text("version: 1\nfs: {read: [/usr/share]}\n")
                 if TIER == "user":
                     subprocess.run(["chown", "-R", "65533:65533", str(directory)], check=True)
             original(service)
@@ -559,7 +559,7 @@ class Knowing(ServiceTest):
         self.assertStatus(answer, 400)
         (self.service.base / "service/policies/mine.yaml").write_text("version: 1\nnonsense: 5\n")
         self.assertStatus(self.service.post("/v1/policies/reload"), 400)
-        (self.service.base / "service/policies/mine.yaml").write_text("version: 1\nmemory: 128MiB\n")
+        (self.service.base / "service/policies/mine.yaml").write_text("version: 1\nfs: {read: [/usr/lib]}\n")
         self.assertEqual(self.service.post("/v1/policies/reload").json, {"changed": 1})
 
     def test_the_audit_has_everything(self):

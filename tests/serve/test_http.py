@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from service import PATIENCE, TIER, Service, ServiceTest, multipart, wait_until
+from service import AS_USER, PATIENCE, TIER, Service, ServiceTest, multipart, wait_until
 
 LIMITS = """
 [limits]
@@ -394,7 +394,7 @@ class Process(unittest.TestCase):
                 os.dup2(listener.fileno(), 3)
                 os.environ["LISTEN_PID"] = str(os.getpid())
 
-            words = ["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", str(service.bin / "glovebox"), "serve",
+            words = (AS_USER if TIER == "user" else []) + ["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", str(service.bin / "glovebox"), "serve",
                      "--config", str(service.config)]
             os.set_inheritable(listener.fileno(), True)
             process = subprocess.Popen(words, env=environment, preexec_fn=activate, close_fds=False,

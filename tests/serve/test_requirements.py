@@ -459,14 +459,14 @@ class OverlayFiles(ServiceTest):
         self.assertStatus(session.remove("a"), 404)
 
     def test_Requirement48_so_is_a_deleted_directory(self):
-        session = self.session()
-        os.makedirs(session.workspace + "/d/e")
-        Path(session.workspace, "d/e/f").write_text("1")
-        other = self.service.create(session.workspace)
-        self.addCleanup(other.delete)
-        self.assertStatus(other.remove_directories("d"), 200)
-        self.assertNotEqual(other.run("test -e d").exit_code, 0)
-        self.assertTrue(Path(session.workspace, "d/e/f").exists())
+        path = self.service.workspace(self.name)
+        os.makedirs(path + "/d/e")
+        Path(path, "d/e/f").write_text("1")
+        session = self.service.create(self.service.workspace(self.name))
+        self.addCleanup(session.delete)
+        self.assertStatus(session.remove_directories("d"), 200)
+        self.assertNotEqual(session.run("test -e d").exit_code, 0)
+        self.assertTrue(Path(path, "d/e/f").exists())
 
     def test_Requirement49_infos_honour_what_the_session_deleted(self):
         session = self.session(files={"a": "1", "b": "2"})

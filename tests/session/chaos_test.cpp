@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "session/co_try.h"
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -57,7 +58,8 @@ asio::awaitable<void> work_for_ever(Manager& manager, Places places, int number)
     RunRequest run;
     run.code = "echo " + std::to_string(round) + " > from-" + std::to_string(number);
     if (session) (void)co_await run_and_tell(*session, std::move(run));
-    if (round % 3 == 0) (void)co_await manager.commit(made->id, {});
+    CommitRequest commit;
+    if (round % 3 == 0) (void)co_await manager.commit(made->id, std::move(commit));
     if (round % 4 == 3) continue;  // some stay
     say("deleting " + made->id + "\n");
     const auto removed = co_await manager.remove(made->id, LayerFate::Remove);
@@ -128,8 +130,17 @@ class Service {
   // Everything it said, once it is dead.
   std::string kill_and_hear() {
     ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    return *read_fd(told_, 16 << 20);
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "it ended by itself";
+    // Whoever outlived it may hold the other end, which is found out later.
+    ::fcntl(told_.get(), F_SETFL, O_NONBLOCK);
+    std::string told;
+    std::array<char, 4096> buffer;
+    for (ssize_t size = 0; (size = ::read(told_.get(), buffer.data(), buffer.size())) > 0;) {
+      told.append(buffer.data(), static_cast<std::size_t>(size));
+    }
+    return told;
   }
 
  private:

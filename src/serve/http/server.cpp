@@ -21,6 +21,7 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kSweep{250};
 // So many at once, then everybody else gets a turn.
 constexpr int kMostAcceptedAtOnce = 32;
+constexpr std::chrono::milliseconds kPause{100};
 
 Peer peer_of(int fd, SocketFamily family, const sockaddr_storage& address) {
   Peer peer;
@@ -65,23 +66,29 @@ void Server::listen(std::shared_ptr<Listener> listener) {
 }
 
 asio::awaitable<void> Server::accept_from(std::shared_ptr<Listener> listener) {
+  asio::steady_timer pause(io_);
   while (!draining_) {
     const auto [problem] =
         co_await listener->descriptor.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
     if (problem || draining_) co_return;
-    accept_waiting(*listener);
+    if (accept_waiting(*listener) == Accepted::Fine) continue;
+    // Out of descriptors: the connection waits until others have ended.
+    pause.expires_after(kPause);
+    (void)co_await pause.async_wait(kTuple);
   }
 }
 
-void Server::accept_waiting(Listener& listener) {
+Server::Accepted Server::accept_waiting(Listener& listener) {
   for (int i = 0; i < kMostAcceptedAtOnce; ++i) {
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
     UniqueFd fd(::accept4(listener.descriptor.native_handle(),
                           reinterpret_cast<sockaddr*>(&address), &size,
                           SOCK_CLOEXEC | SOCK_NONBLOCK));
-    // Out of descriptors or nobody there: the next wait tries again.
-    if (!fd) return;
+    if (!fd) {
+      const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      return full ? Accepted::NoRoom : Accepted::Fine;
+    }
     const int on = 1;
     const bool tcp = listener.family == SocketFamily::Tcp;
     if (tcp) (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -92,6 +99,7 @@ void Server::accept_waiting(Listener& listener) {
         std::make_shared<Connection>(*this, std::move(socket), std::move(peer), listener.tls);
     asio::co_spawn(io_, serve(std::move(connection)), asio::detached);
   }
+  return Accepted::Fine;
 }
 
 asio::awaitable<void> Server::serve(std::shared_ptr<Connection> connection) {

@@ -78,7 +78,8 @@ class Server {
   friend class Connection;
 
   asio::awaitable<void> accept_from(std::shared_ptr<Listener> listener);
-  void accept_waiting(Listener& listener);
+  enum class Accepted : std::uint8_t { Fine, NoRoom };
+  Accepted accept_waiting(Listener& listener);
   asio::awaitable<void> sweep();
   asio::awaitable<void> serve(std::shared_ptr<Connection> connection);
 
