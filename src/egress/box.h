@@ -107,6 +107,7 @@ class Box {
   std::map<std::uint16_t, UniqueFd> reserved_;  // by the port inside, until it is bound
   std::set<std::uint64_t> published_;           // cookies of sockets that may listen outside
   pid_t member_ = 0;                            // a thread of the box that has called
+  UniqueFd spare_;                              // a plain IPv4 socket, made ahead
   Poller::Token byte_timer_ = Poller::kNone;
 };
 
