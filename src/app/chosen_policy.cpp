@@ -26,18 +26,21 @@ Result<authority::AuthoritySet> expanded(const policy::Policy& chosen) {
 // The policy's mode is the most that may be asked for, and what is meant when none is named.
 Result<void> apply_workspace(const policy::Policy& chosen, const RunOptions& options,
                              plan::SandboxSpec& spec) {
-  using plan::Workspace;
-  if (!chosen.workspace || !spec.workspace) return {};
-  constexpr std::array<Workspace::Mode, 3> kModes{Workspace::Mode::Read, Workspace::Mode::Overlay,
-                                                  Workspace::Mode::Write};
-  const auto most = static_cast<std::size_t>(*chosen.workspace);
-  const auto asked =
-      static_cast<std::size_t>(std::ranges::find(kModes, spec.workspace->mode) - kModes.begin());
-  if (!names_a_mode(options.workspace)) {
-    spec.workspace->mode = kModes.at(most);
-  } else if (asked > most) {
-    return fail(Code::Denied, "--workspace {}: the policy allows no more than {}",
-                options.workspace, policy::to_text(*chosen.workspace));
+  using Mode = plan::Workspace::Mode;
+  if (!chosen.workspace) return {};
+  constexpr std::array<Mode, 4> kModes{Mode::Read, Mode::Discard, Mode::Overlay, Mode::Write};
+  constexpr std::array<Mode, 3> kOfPolicies{Mode::Read, Mode::Overlay, Mode::Write};
+  const Mode most = kOfPolicies.at(static_cast<std::size_t>(*chosen.workspace));
+  const auto rank = [&](Mode mode) { return std::ranges::find(kModes, mode) - kModes.begin(); };
+  for (std::size_t i = 0; i < spec.workspaces.size(); ++i) {
+    Mode& mode = spec.workspaces[i].mode;
+    const bool is_bind = i >= options.workspaces.size();
+    if (!is_bind && !names_a_mode(options.workspaces[i])) {
+      mode = most;
+    } else if (rank(mode) > rank(most)) {
+      return fail(Code::Denied, "{}: the policy allows no more than {}", spec.workspaces[i].at.path,
+                  policy::to_text(*chosen.workspace));
+    }
   }
   return {};
 }

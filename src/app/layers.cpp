@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::size_t kListedChanges = 20;
 
-bool is_layered(const plan::SandboxSpec& spec) {
-  return spec.workspace && spec.workspace->mode == plan::Workspace::Mode::Overlay;
+bool is_layered(const plan::Workspace& workspace) {
+  return workspace.mode == plan::Workspace::Mode::Overlay;
 }
 
-std::string summary(const std::vector<workspace::Change>& changes) {
+std::string summary(const std::vector<workspace::Change>& changes, std::string_view name) {
   std::string text = fmt::format("glovebox: {} {} kept apart from the original:\n", changes.size(),
                                  changes.size() == 1 ? "change is" : "changes are");
   for (std::size_t i = 0; i < changes.size() && i < kListedChanges; ++i) {
@@ -27,9 +27,10 @@ std::string summary(const std::vector<workspace::Change>& changes) {
   if (changes.size() > kListedChanges) {
     text += fmt::format("  ... and {} more\n", changes.size() - kListedChanges);
   }
-  return text +
-         "glovebox: see them with 'glovebox diff last', take them over with 'glovebox commit "
-         "last'\n";
+  return text + fmt::format(
+                    "glovebox: see them with 'glovebox diff {}', take them over with 'glovebox "
+                    "commit {}'\n",
+                    name, name);
 }
 
 }  // namespace
@@ -52,6 +53,13 @@ Result<std::string> state_directory() {
               "--workspace DIR:rw)");
 }
 
+Result<std::string> secrets_directory() {
+  const char* chosen = std::getenv("GLOVEBOX_SECRETS");
+  if (chosen != nullptr && *chosen == '/') return std::string(chosen);
+  TRY(const std::string state, state_directory());
+  return state + "/secrets";
+}
+
 Result<workspace::LayerRoot> open_layers() {
   TRY(const std::string state, state_directory());
   std::error_code problem;
@@ -63,21 +71,30 @@ Result<workspace::LayerRoot> open_layers() {
   return workspace::open_layer_root(state + "/layers");
 }
 
-Result<std::optional<RunLayer>> RunLayer::make(plan::SandboxSpec& spec) {
-  if (!is_layered(spec)) return std::optional<RunLayer>();
+Result<RunLayer> RunLayer::make(plan::Workspace& over) {
   TRY(workspace::LayerRoot root, open_layers());
   workspace::LayerRequest request;
-  request.origin = spec.workspace->at.path;
+  request.origin = over.at.path;
   if (::geteuid() == 0) {
     // What the box makes belongs to the workspace's owner, as the box's user does.
-    request.upper_uid = spec.workspace->at.owner;
-    request.upper_gid = spec.workspace->at.group;
+    request.upper_uid = over.at.owner;
+    request.upper_gid = over.at.group;
   }
   TRY(workspace::Layer layer, workspace::make_layer(root, request));
   TRY(UniqueFd hold, layer.hold());
-  TRY(spec.workspace->layer, host::look_up(layer.mount_path()));
-  spec.workspace->start_ns = static_cast<std::uint64_t>(layer.base().stamp.start);
-  return std::optional<RunLayer>(RunLayer(std::move(root), std::move(layer), std::move(hold)));
+  TRY(over.layer, host::look_up(layer.mount_path()));
+  over.start_ns = static_cast<std::uint64_t>(layer.base().stamp.start);
+  return RunLayer(std::move(root), std::move(layer), std::move(hold));
+}
+
+Result<std::vector<RunLayer>> make_layers(plan::SandboxSpec& spec) {
+  std::vector<RunLayer> layers;
+  for (plan::Workspace& workspace : spec.workspaces) {
+    if (!is_layered(workspace)) continue;
+    TRY(RunLayer layer, RunLayer::make(workspace));
+    layers.push_back(std::move(layer));
+  }
+  return layers;
 }
 
 void RunLayer::discard() {
@@ -86,7 +103,7 @@ void RunLayer::discard() {
   (void)workspace::remove_layer(root_, layer_.facts().id);
 }
 
-Result<std::string> RunLayer::finish() {
+Result<std::string> RunLayer::finish(std::string_view name) {
   TRY(const UniqueFd upper, layer_.open_upper());
   TRY(const UniqueFd original, layer_.open_original());
   TRY(const std::vector<workspace::Change> changes, workspace::diff(layer_, upper, original));
@@ -96,17 +113,19 @@ Result<std::string> RunLayer::finish() {
   }
   hold_.reset();
   TRY_VOID(workspace::collect_layers(root_, workspace::Retention{}));
-  return summary(changes);
+  return summary(changes, name);
 }
 
 void plan_with_some_layer(plan::SandboxSpec& spec) {
-  if (!is_layered(spec)) return;
-  spec.workspace->layer = host::PathFacts{.path = "/(a layer of this run)",
-                                          .kind = host::PathKind::Directory,
-                                          .device = 0,
-                                          .inode = 0,
-                                          .owner = spec.workspace->at.owner,
-                                          .group = spec.workspace->at.group};
+  for (plan::Workspace& workspace : spec.workspaces) {
+    if (!is_layered(workspace)) continue;
+    workspace.layer = host::PathFacts{.path = "/(a layer of this run)",
+                                      .kind = host::PathKind::Directory,
+                                      .device = 0,
+                                      .inode = 0,
+                                      .owner = workspace.at.owner,
+                                      .group = workspace.at.group};
+  }
 }
 
 }  // namespace glovebox::app

@@ -5,8 +5,9 @@
 #include "plan/spec.h"
 #include "workspace/layer.h"
 
-#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace glovebox::app {
 
@@ -14,13 +15,14 @@ namespace glovebox::app {
 // ~/.local/state/glovebox. Refused when none of them is known.
 Result<std::string> state_directory();
 Result<workspace::LayerRoot> open_layers();
+// $GLOVEBOX_SECRETS, else `secrets` in the state directory.
+Result<std::string> secrets_directory();
 
 // The layer of one run, held for as long as this lives.
 class RunLayer {
  public:
-  // A fresh layer over the spec's workspace, which it is then planned with. Nothing is made when
-  // the workspace is not layered.
-  static Result<std::optional<RunLayer>> make(plan::SandboxSpec& spec);
+  // A fresh layer over a workspace, which is then planned with it.
+  static Result<RunLayer> make(plan::Workspace& over);
 
   RunLayer(RunLayer&&) = default;
   RunLayer& operator=(RunLayer&&) = default;
@@ -32,8 +34,9 @@ class RunLayer {
   void keep() { is_used_ = true; }
 
   // After the run: a summary of what changed, for a person, or nothing; a layer without changes is
-  // removed.
-  Result<std::string> finish();
+  // removed. `name` is what the person can call the layer by.
+  Result<std::string> finish(std::string_view name);
+  const std::string& id() const { return layer_.facts().id; }
 
  private:
   RunLayer(workspace::LayerRoot root, workspace::Layer layer, UniqueFd hold)
@@ -46,6 +49,9 @@ class RunLayer {
   UniqueFd hold_;
   bool is_used_ = false;
 };
+
+// One for each workspace that is layered.
+Result<std::vector<RunLayer>> make_layers(plan::SandboxSpec& spec);
 
 // For `explain`, which makes nothing: a layer that stands for the one a run would get.
 void plan_with_some_layer(plan::SandboxSpec& spec);

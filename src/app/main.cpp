@@ -1,5 +1,9 @@
+#include "app/attack_command.h"
 #include "app/commands.h"
 #include "app/completion_command.h"
+#include "app/secret_command.h"
+#include "app/serve_command.h"
+#include "app/session_command.h"
 #include "base/result.h"
 
 #include <CLI/CLI.hpp>
@@ -33,7 +37,11 @@ struct Words {
   CommitOptions commit;
   UndoOptions undo;
   LayersOptions layers;
+  ServeOptions serve;
   CompletionOptions completion;
+  SessionOptions session;
+  AttackOptions attack;
+  SecretOptions secret;
 };
 
 // Everything after the first "--" is the command, word for word; only what is before it is options.
@@ -82,14 +90,26 @@ constexpr Command kCommands[] = {
     {"layers", "List the layers that boxes left, or remove some",
      [](CLI::App& app, Words& words) { add_layers_options(app, words.layers); },
      [](const Words& words) { return layers_command(words.layers); }},
+    {"session", "Boxes that stay: start, run, shell, put, get, diff, commit, stop",
+     [](CLI::App& app, Words& words) { add_session_options(app, words.session); },
+     [](const Words& words) { return session_command(words.session); }},
     {"policy", "Check, print, explain and compare policies",
      [](CLI::App& app, Words& words) { add_policy_options(app, words.policy); },
      [](const Words& words) { return policy_command(words.policy); }},
+    {"secret", "Keep values that boxes can be handed by name",
+     [](CLI::App& app, Words& words) { add_secret_options(app, words.secret); },
+     [](const Words& words) { return secret_command(words.secret); }},
+    {"serve", "Give sessions to others over HTTP",
+     [](CLI::App& app, Words& words) { add_serve_options(app, words.serve); },
+     [](const Words& words) { return serve_command(words.serve); }},
     {"doctor", "Try what this host can enforce, and say how to fix what it cannot",
      [](CLI::App& app, Words& words) {
        app.add_flag("--json", words.doctor.json, "Print one JSON object");
      },
      [](const Words& words) { return doctor_command(words.doctor); }},
+    {"attack", "Try every known way out of a box on this machine, and print a scorecard",
+     [](CLI::App& app, Words& words) { add_attack_options(app, words.attack); },
+     [](const Words& words) { return attack_command(words.attack); }},
     {"completion", "Print a script that completes these words in bash, zsh or fish",
      [](CLI::App& app, Words& words) { add_completion_options(app, words.completion); },
      print_completion},
@@ -163,6 +183,7 @@ int run_cli(int argc, char** argv) {
   words.run.command = command;
   words.run.argc = all;
   words.run.argv = argv;
+  words.session.command = command;
   words.explain.command = std::move(command);
   return dispatch(app, words);
 }

@@ -28,7 +28,7 @@ constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
 struct Outcome {
   plan::LaunchPlan plan;
   launch::ExitReport report;
-  std::optional<RunLayer> layer;
+  std::vector<RunLayer> layers;
   std::unique_ptr<RunNetwork> network;  // when the plan has one
 };
 
@@ -83,7 +83,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   spec.terminal = connection.terminal;
 
   Outcome outcome;
-  TRY(outcome.layer, RunLayer::make(spec));
+  TRY(outcome.layers, make_layers(spec));
   TRY(outcome.plan, plan::make_plan(spec, facts));
   const std::vector<std::byte> bytes = plan::encode(outcome.plan);
   TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
@@ -102,7 +102,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   TRY(launch::Launcher launcher, launch::Launcher::enter(facts, launch::Launcher::Life::OneBox));
   launcher.hide_arguments(options.argc, options.argv);
   TRY(launch::Box box, launcher.start(view, {connection.for_box, box_status.get(), status.get()}));
-  if (outcome.layer) outcome.layer->keep();
+  for (RunLayer& layer : outcome.layers) layer.keep();
   box_status.reset();
   connection.owned.clear();
   if (!options.outlive_parent) TRY_VOID(die_with_parent(parent));
@@ -152,13 +152,16 @@ void say_how_it_ended(const Outcome& outcome) {
 }
 
 // A run that went well and whose changes cannot be told is no success.
-int close_layer(RunLayer& layer, const RunOptions& options, int code) {
-  const auto changes = layer.finish();
-  if (!changes) {
-    (void)refuse(changes.error());
-    return code == 0 ? kRefusedExit : code;
+int close_layers(std::vector<RunLayer>& layers, const RunOptions& options, int code) {
+  for (RunLayer& layer : layers) {
+    const auto changes = layer.finish(layers.size() == 1 ? std::string("last") : layer.id());
+    if (!changes) {
+      (void)refuse(changes.error());
+      code = code == 0 ? kRefusedExit : code;
+    } else if (!options.quiet) {
+      (void)write_all(BorrowedFd(2), *changes);  // a closed stderr is the caller's
+    }
   }
-  if (!options.quiet) (void)write_all(BorrowedFd(2), *changes);  // a closed stderr is the caller's
   return code;
 }
 
@@ -179,7 +182,7 @@ int run_command(const RunOptions& options) {
       // A closed standard error changes no exit code.
       (void)write_all(BorrowedFd(2), outcome->network->denials_text());
     }
-    if (outcome->layer) code = close_layer(*outcome->layer, options, code);
+    code = close_layers(outcome->layers, options, code);
     if (*report_file) {
       json = report_json(outcome->plan, outcome->report,
                          outcome->network ? &outcome->network->ledger() : nullptr);

@@ -1,11 +1,15 @@
 #include "app/run_options.h"
 
 #include "app/chosen_policy.h"
+#include "app/layers.h"
 #include "authority/terms.h"
 #include "base/quantity.h"
 #include "host/path_facts.h"
 #include "host/resolve_authority.h"
+#include "host/secrets.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -53,20 +57,43 @@ Result<host::PathFacts> look_up_typed(const std::string& path, const char* optio
   return tl::unexpected(std::move(error));
 }
 
-// DIR, DIR:overlay, DIR:ro or DIR:rw. Without a mode: the policy's, else overlay.
-Result<plan::Workspace> parse_workspace(std::string text) {
-  using Mode = plan::Workspace::Mode;
-  constexpr std::pair<std::string_view, Mode> kModes[] = {
-      {":overlay", Mode::Overlay}, {":ro", Mode::Read}, {":rw", Mode::Write}};
-  plan::Workspace workspace;
-  workspace.mode = Mode::Overlay;
+using Mode = plan::Workspace::Mode;
+
+constexpr std::array<std::pair<std::string_view, Mode>, 4> kModes{{{":overlay", Mode::Overlay},
+                                                                   {":ro", Mode::Read},
+                                                                   {":rw", Mode::Write},
+                                                                   {":discard", Mode::Discard}}};
+
+// Takes a mode off the end of DIR:MODE.
+std::optional<Mode> take_mode(std::string& text) {
   for (const auto& [suffix, mode] : kModes) {
     if (!text.ends_with(suffix)) continue;
-    workspace.mode = mode;
     text.resize(text.size() - suffix.size());
-    break;
+    return mode;
   }
+  return std::nullopt;
+}
+
+// DIR[:MODE]. Without a mode: the policy's, else overlay.
+Result<plan::Workspace> parse_workspace(std::string text) {
+  plan::Workspace workspace;
+  workspace.mode = take_mode(text).value_or(Mode::Overlay);
   TRY(workspace.at, look_up_typed(text, "--workspace"));
+  return workspace;
+}
+
+// PATH:INSIDE[:MODE]. Without a mode it can only be read.
+Result<plan::Workspace> parse_bind(std::string text) {
+  plan::Workspace workspace;
+  workspace.mode = take_mode(text).value_or(Mode::Read);
+  const std::size_t colon = text.rfind(":/");
+  if (colon == std::string::npos || colon == 0) {
+    return fail(Code::Invalid, "--bind '{}' is not PATH:INSIDE, with an absolute path inside",
+                text);
+  }
+  TRY(workspace.at, look_up_typed(text.substr(0, colon), "--bind"));
+  workspace.inside = text.substr(colon + 1);
+  if (workspace.inside == workspace.at.path) workspace.inside.clear();
   return workspace;
 }
 
@@ -197,16 +224,35 @@ std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& se
   return entries;
 }
 
+// Only a request that names secrets needs to know where they are.
+Result<void> add_secrets(plan::SandboxSpec& spec) {
+  const std::vector<Rule> rules = spec.authority.rules();
+  const bool none = std::ranges::none_of(rules, [](const Rule& rule) {
+    return std::holds_alternative<authority::Secret>(rule.capability) &&
+           rule.effect == Effect::Allow;
+  });
+  if (none) return {};
+  TRY(const std::string directory, secrets_directory());
+  TRY(spec.secrets, host::find_secrets(spec.authority, directory));
+  return {};
+}
+
 }  // namespace
 
 bool names_a_mode(std::string_view workspace) {
-  return workspace.ends_with(":overlay") || workspace.ends_with(":ro") ||
-         workspace.ends_with(":rw");
+  return std::ranges::any_of(kModes,
+                             [&](const auto& mode) { return workspace.ends_with(mode.first); });
 }
 
 void add_run_options(CLI::App& app, RunOptions& options) {
-  app.add_option("-w,--workspace", options.workspace,
-                 "Directory to work in, at its own path: DIR[:overlay|ro|rw] (default overlay)");
+  app.add_option("-w,--workspace", options.workspaces,
+                 "Directory to work in, at its own path: DIR[:overlay|ro|rw|discard] (default "
+                 "overlay; repeatable, the box starts in the first)")
+      ->allow_extra_args(false);
+  app.add_option("--bind", options.binds,
+                 "Show a directory or file at another path: PATH:INSIDE[:ro|rw|overlay|discard] "
+                 "(default ro; repeatable)")
+      ->allow_extra_args(false);
   app.add_option("--read", options.read, "Let the box read this file or directory (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--write", options.write, "Let the box change it too (repeatable)")
@@ -244,13 +290,30 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   for (CLI::Option* option : app.get_options()) option->check(not_empty);
 }
 
+Result<std::vector<plan::Workspace>> parse_workspaces(const RunOptions& options) {
+  std::vector<plan::Workspace> workspaces;
+  for (const std::string& text : options.workspaces) {
+    TRY(plan::Workspace workspace, parse_workspace(text));
+    workspaces.push_back(std::move(workspace));
+  }
+  for (const std::string& text : options.binds) {
+    TRY(plan::Workspace workspace, parse_bind(text));
+    workspaces.push_back(std::move(workspace));
+  }
+  return workspaces;
+}
+
+Result<authority::AuthoritySet> handed_authority(const RunOptions& options) {
+  Handed handed(options);
+  TRY(const std::vector<Rule> rules, handed.rules());
+  return authority::AuthoritySet::from_rules(rules);
+}
+
 Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   plan::SandboxSpec spec;
   spec.command = options.command;
   TRY(spec.backend, parse_backend(options.backend));
-  Handed handed(options);
-  TRY(const std::vector<Rule> rules, handed.rules());
-  TRY(const authority::AuthoritySet set, authority::AuthoritySet::from_rules(rules));
+  TRY(const authority::AuthoritySet set, handed_authority(options));
   TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
   spec.authority = std::move(resolved.set);
   spec.paths = std::move(resolved.paths);
@@ -265,11 +328,10 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
     spec.published.push_back(std::move(published));
   }
   spec.waived.insert(options.waive.begin(), options.waive.end());
-  if (!options.workspace.empty()) {
-    TRY(spec.workspace, parse_workspace(options.workspace));
-  }
+  TRY(spec.workspaces, parse_workspaces(options));
   TRY_VOID(apply_policy(options, spec));
   spec.caller_env = caller_environment(spec.authority);
+  TRY_VOID(add_secrets(spec));
   if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') spec.lang = lang;
   if (const char* term = std::getenv("TERM"); term != nullptr && *term != '\0') spec.term = term;
   return spec;

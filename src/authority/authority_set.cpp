@@ -204,6 +204,12 @@ Decision AuthoritySet::decide_at(const Place& point) const {
   return {effect, std::nullopt};
 }
 
+AuthoritySet::PathEffects AuthoritySet::effects_at(const AbsolutePath& path) const {
+  const RuleTree& rules = tree(Ground::Paths);
+  const FacetMap& map = rules.map_of(rules.find_node(path_key(path)));
+  return {map.at(kReadFacet), map.at(kWriteFacet), map.at(kExecFacet), map.at(kUnixFacet)};
+}
+
 Decision AuthoritySet::decide_budget(const BudgetTerm& asked) const {
   const auto held = budget(asked.kind);
   if (!held) return {Effect::Allow, std::nullopt};

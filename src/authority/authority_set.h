@@ -90,6 +90,12 @@ class AuthoritySet {
   // /a/b is denied. Of several things (a range of ports, two commands) the worst verdict counts.
   // A budget is denied when a smaller one is held, and then the rule is that smaller one.
   Decision decide(const Capability& capability) const;
+  // The verdicts about one path at once, without the rules that give them: for planning, which
+  // asks about every path that has a rule.
+  struct PathEffects {
+    Effect read, write, exec, connect;
+  };
+  PathEffects effects_at(const AbsolutePath& path) const;
 
   std::optional<std::uint64_t> budget(BudgetKind kind) const {
     return budgets_[static_cast<std::size_t>(kind)];

@@ -366,6 +366,13 @@ TEST(AuthoritySetLaws, DecideNamesARuleThatSpeaksOfIt) {
     const AuthoritySet a = set_of(one.a);
     for (const Capability& question : one.family->questions) {
       const Decision decision = a.decide(question);
+      if (const auto* path = std::get_if<WritePath>(&question)) {
+        const AuthoritySet::PathEffects effects = a.effects_at(path->path);
+        ASSERT_EQ(effects.write, decision.effect);
+        ASSERT_EQ(effects.read, verdict(a, ReadPath{path->path}));
+        ASSERT_EQ(effects.exec, verdict(a, ExecPath{path->path}));
+        ASSERT_EQ(effects.connect, verdict(a, ConnectUnix{path->path}));
+      }
       if (!decision.rule) {
         ASSERT_EQ(decision.effect, Effect::Silent) << to_text(question);
         continue;

@@ -9,7 +9,7 @@
 namespace glovebox::authority {
 namespace {
 
-constexpr Facet kRead = 0, kWrite = 1, kExec = 2, kUnix = 3;
+constexpr Facet kRead = kReadFacet, kWrite = kWriteFacet, kExec = kExecFacet, kUnix = kUnixFacet;
 constexpr Facet kPass = 0, kSet = 1;
 constexpr Facet kPlain = 0, kShell = 1;
 
@@ -32,13 +32,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-std::string key_of(const AbsolutePath& path) {
-  std::string key;
-  for (const std::string_view component : split(std::string_view(path.text()).substr(1), '/')) {
-    key += with_end(component);
-  }
-  return key;
-}
+std::string key_of(const AbsolutePath& path) { return path_key(path); }
 
 // "*" stands for "anything below", "=" for "this one itself": *.example.com is "*com.*example.*",
 // example.com is "*com.*example.=", and the first lies beside the second, above all deeper names.
@@ -326,6 +320,14 @@ void settle_pair(FacetMap& map) {
 void settle_nothing(FacetMap&) {}
 
 }  // namespace
+
+std::string path_key(const AbsolutePath& path) {
+  std::string key = path.text().substr(1);
+  if (key.empty()) return key;
+  std::replace(key.begin(), key.end(), '/', '\0');
+  key += '\0';
+  return key;
+}
 
 std::vector<Place> places_of(const Rule& rule) {
   return std::visit([&](const auto& capability) { return places(capability, rule.effect); },

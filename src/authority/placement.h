@@ -40,6 +40,11 @@ enum class Ground : std::uint8_t {
 };
 inline constexpr std::size_t kGroundCount = 11;
 
+inline constexpr Facet kReadFacet = 0, kWriteFacet = 1, kExecFacet = 2, kUnixFacet = 3;
+
+// The key of a path in its tree.
+std::string path_key(const AbsolutePath& path);
+
 // Where a rule speaks. Writing implies reading, so to allow writing is to speak of facets 0-1, and
 // to deny reading is too; to deny writing speaks of facet 1 alone. That is why the effect matters.
 struct Place {

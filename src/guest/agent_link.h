@@ -37,7 +37,7 @@ namespace glovebox::guest {
 struct AgentReady {
   ShellKind shell = ShellKind::None;
 };
-// Over packets the run's pipes, none of which blocks: output, error (not with a terminal), and
+// Over packets the run's pipes, none of which blocks: output, error (with RunIo::Pipes alone), and
 // input if it was asked for and is still read. Over a byte stream they are empty, and AgentOutput
 // follows.
 struct RunBegun {

@@ -105,7 +105,7 @@ Result<void> Agent::start_in_shell(Id id, const StartRun& run, std::string_view 
   record.held.push_back(std::move(pipes.error.write));
   std::vector<std::pair<Stream, UniqueFd>> ends;
   ends.emplace_back(Stream::Output, std::move(pipes.output.read));
-  ends.emplace_back(Stream::Error, std::move(pipes.error.read));
+  if (run.io == RunIo::Pipes) ends.emplace_back(Stream::Error, std::move(pipes.error.read));
   if (pipes.input) {
     record.held_input.push_back(std::move(writer));
     record.held_input.push_back(std::move(pipes.input->read));
@@ -190,13 +190,14 @@ Result<void> Agent::start_with_pipes(Id id, const StartRun& run, SpawnRequest& r
   }
   TRY_VOID(set_nonblocking(output.read));
   TRY_VOID(set_nonblocking(error.read));
-  request.stdio = {input.get(), output.write.get(), error.write.get()};
+  const bool apart = run.io == RunIo::Pipes;
+  request.stdio = {input.get(), output.write.get(), (apart ? error : output).write.get()};
   TRY(record.pid, spawn(request));
   record.session = record.pid;
   runs_.insert_or_assign(id, std::move(record));
   std::vector<std::pair<Stream, UniqueFd>> ends;
   ends.emplace_back(Stream::Output, std::move(output.read));
-  ends.emplace_back(Stream::Error, std::move(error.read));
+  if (apart) ends.emplace_back(Stream::Error, std::move(error.read));
   if (feed) ends.emplace_back(Stream::Input, std::move(feed));
   return hand_over(id, std::move(ends));
 }

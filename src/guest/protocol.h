@@ -60,8 +60,12 @@ enum class RunMode : std::uint8_t {
 };
 constexpr RunMode last_of(RunMode /*unused*/) { return RunMode::Exec; }
 
-enum class RunIo : std::uint8_t { Pipes, Terminal };
-constexpr RunIo last_of(RunIo /*unused*/) { return RunIo::Terminal; }
+enum class RunIo : std::uint8_t {
+  Pipes,     // one for the output, one for the error output
+  Terminal,  // one of the run's own
+  Joined,    // one pipe for both outputs, so that their order is kept
+};
+constexpr RunIo last_of(RunIo /*unused*/) { return RunIo::Joined; }
 
 enum class RunInput : std::uint8_t { Empty, Streamed };
 constexpr RunInput last_of(RunInput /*unused*/) { return RunInput::Streamed; }

@@ -133,13 +133,14 @@ Result<ShellPipes> PersistentShell::take_pipes(RunInput input) {
 Result<void> PersistentShell::begin(const StartRun& run, std::string_view code,
                                     const std::string& cwd, const ShellPipes& pipes) {
   ShellRunText text;
+  const NamedPipe& error = run.io == RunIo::Joined ? pipes.output : pipes.error;
   text.output = pipes.output.path;
-  text.error = pipes.error.path;
+  text.error = error.path;
   if (pipes.input) text.input = pipes.input->path;
   text.cwd = cwd;
   text.env = run.env;
   text.code = code;
-  TRY(UniqueFd reader, duplicate_fd(pipes.error.read));
+  TRY(UniqueFd reader, duplicate_fd(error.read));
   TRY_VOID(dir_->write_file(kRunFile, run_file_text(kind_, text)));
   TRY_VOID(make_nonce());
   run_start_ = ticks_now();

@@ -125,8 +125,8 @@ Result<void> LauncherClient::send_start(const plan::LaunchPlan& plan,
   return send_packet(socket_, parts, fds);
 }
 
-Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
-                                            const std::array<int, 3>& stdio) {
+Result<RemoteBox> LauncherClient::ask_for_box(const plan::LaunchPlan& plan,
+                                              const std::array<int, 3>& stdio) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return fail_os(errno, "make a status socket");
@@ -134,22 +134,40 @@ Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
   RemoteBox box;
   box.id = ++next_id_;
   box.status = UniqueFd(pair[0]);
-  UniqueFd theirs(pair[1]);
+  const UniqueFd theirs(pair[1]);
   TRY_VOID(send_start(plan, stdio, theirs.get(), box.id));
-  theirs.reset();
+  return box;
+}
+
+Result<BoxNews> LauncherClient::receive_news() {
+  TRY(Reply reply, receive_reply(socket_));
+  const std::uint64_t id = reply.head.id;
+  if (reply.head.kind == ReplyKind::Ended) return BoxEnded{id, to_end(reply.head)};
+  if (reply.head.kind == ReplyKind::Failed) {
+    return BoxFailed{
+        id, Error{static_cast<Code>(reply.head.code), reply.head.os_errno, reply.sentence}};
+  }
+  if (reply.fds.size() != 1) return fail(Code::Os, "the launcher sent no handle of the box");
+  return BoxStarted{id, std::move(reply.fds.front())};
+}
+
+Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
+                                            const std::array<int, 3>& stdio) {
+  TRY(RemoteBox box, ask_for_box(plan, stdio));
   while (true) {
-    TRY(Reply reply, receive_reply(socket_));
-    if (reply.head.kind == ReplyKind::Ended) {
-      ended_.emplace(reply.head.id, to_end(reply.head));
+    TRY(BoxNews news, receive_news());
+    if (const auto* ended = std::get_if<BoxEnded>(&news)) {
+      ended_.emplace(ended->id, ended->end);
       continue;
     }
-    if (reply.head.id != box.id) return fail(Code::Os, "the launcher answered out of turn");
-    if (reply.head.kind == ReplyKind::Failed) {
-      return tl::unexpected(
-          Error{static_cast<Code>(reply.head.code), reply.head.os_errno, reply.sentence});
+    if (const auto* failed = std::get_if<BoxFailed>(&news); failed && failed->id == box.id) {
+      return tl::unexpected(failed->error);
     }
-    if (reply.fds.size() != 1) return fail(Code::Os, "the launcher sent no handle of the box");
-    box.init = std::move(reply.fds.front());
+    auto* started = std::get_if<BoxStarted>(&news);
+    if (!started || started->id != box.id) {
+      return fail(Code::Os, "the launcher answered out of turn");
+    }
+    box.init = std::move(started->init);
     return box;
   }
 }
@@ -161,11 +179,10 @@ Result<RemoteEnd> LauncherClient::await_end(std::uint64_t id) {
       ended_.erase(found);
       return end;
     }
-    TRY(Reply reply, receive_reply(socket_));
-    if (reply.head.kind != ReplyKind::Ended) {
-      return fail(Code::Os, "the launcher answered out of turn");
-    }
-    ended_.emplace(reply.head.id, to_end(reply.head));
+    TRY(const BoxNews news, receive_news());
+    const auto* ended = std::get_if<BoxEnded>(&news);
+    if (ended == nullptr) return fail(Code::Os, "the launcher answered out of turn");
+    ended_.emplace(ended->id, ended->end);
   }
 }
 

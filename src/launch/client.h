@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 
 namespace glovebox::launch {
 
@@ -28,6 +29,21 @@ struct RemoteEnd {
   std::optional<std::uint64_t> peak_memory_bytes;
 };
 
+// News of boxes, for a client that waits for many at once.
+struct BoxStarted {
+  std::uint64_t id = 0;
+  UniqueFd init;  // pidfd
+};
+struct BoxFailed {
+  std::uint64_t id = 0;
+  Error error;
+};
+struct BoxEnded {
+  std::uint64_t id = 0;
+  RemoteEnd end;
+};
+using BoxNews = std::variant<BoxStarted, BoxFailed, BoxEnded>;
+
 // Owns a launcher process: it ends, and its boxes with it, when this is destroyed.
 class LauncherClient {
  public:
@@ -43,6 +59,14 @@ class LauncherClient {
 
   // Waits until the launcher has put everything of that box away.
   Result<RemoteEnd> await_end(std::uint64_t id);
+
+  // The same in halves, for an event loop. ask_for_box() returns at once, with a box that has no
+  // `init` yet; when fd() is readable, receive_news() tells of one box that has started, could not
+  // be started, or has ended. A client uses either these or the calls above. An error means that
+  // the launcher is gone.
+  Result<RemoteBox> ask_for_box(const plan::LaunchPlan& plan, const std::array<int, 3>& stdio);
+  Result<BoxNews> receive_news();
+  BorrowedFd fd() const { return socket_; }
 
   pid_t pid() const { return pid_; }
 

@@ -55,8 +55,8 @@ LaunchPlan fullest_plan() {
     return host::PathFacts{
         .path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};
   };
-  spec.workspace =
-      Workspace{directory("/work", 7), Workspace::Mode::Overlay, directory("/layers/1/box", 8)};
+  spec.workspaces = {
+      {directory("/work", 7), Workspace::Mode::Overlay, "", directory("/layers/1/box", 8)}};
   spec.terminal = TerminalSize{};
   auto plan = make_plan(spec, root_host());
   EXPECT_TRUE(plan) << plan.error().message;

@@ -50,7 +50,8 @@ std::string details(const Step& step) {
     case Op::AttachCover: return fmt::format("private:{} at /{}", step.text, step.other);
     case Op::AttachTree:
       return fmt::format("/{} ({})", step.text, mount_attributes_to_text(step.b));
-    case Op::MountOverlay: return fmt::format("/{} (rw,nosuid,nodev)", step.text);
+    case Op::MountOverlay:
+      return fmt::format("/{} (rw,nosuid,nodev{})", step.text, step.b == 0 ? ", in memory" : "");
     case Op::SetHostname:
     case Op::ChangeDirectory: return step.text;
     case Op::SetLimit:

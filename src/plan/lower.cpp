@@ -1,6 +1,7 @@
 #include "plan/lower.h"
 
 #include "authority/terms.h"
+#include "host/secrets.h"
 #include "plan/parts.h"
 
 #include <algorithm>
@@ -66,9 +67,10 @@ class Enforcement {
   }
   Result<std::string> operator()(const authority::ResolveName&) const { return network(); }
 
-  Result<std::string> operator()(const authority::Secret&) const {
-    if (rule_.effect == Effect::Deny) return "no secret is handed in";
-    return refuse("this build has no store that secrets could come from");
+  Result<std::string> operator()(const authority::Secret& secret) const {
+    if (rule_.effect == Effect::Deny) return "not handed in";
+    if (!spec_.secrets.contains(secret.name.text())) return refuse("there is no such secret");
+    return fmt::format("a file that can only be read, {}", secret_path(secret.name.text()));
   }
 
   Result<std::string> operator()(const authority::Import&) const { return python(); }
@@ -105,12 +107,17 @@ class Enforcement {
 
 }  // namespace
 
+std::string secret_path(std::string_view name) {
+  return fmt::format("{}/{}", host::kSecretsInside, name);
+}
+
 Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   Lowered lowered;
-  TRY(lowered.regions, lower_files(spec, facts));
+  const std::vector<Rule> rules = spec.authority.rules();
+  TRY(lowered.regions, lower_files(spec, rules, facts));
   lowered.limits = lower_budgets(spec);
   TRY(lowered.network, plan_network(spec, facts));
-  for (const Rule& rule : spec.authority.rules()) {
+  for (const Rule& rule : rules) {
     if (rule.effect == Effect::Silent) continue;  // says nothing of its own
     TRY(std::string by, std::visit(Enforcement(spec, facts, lowered, rule), rule.capability));
     lowered.terms.push_back({authority::to_text(rule), std::move(by)});

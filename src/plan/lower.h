@@ -37,6 +37,10 @@ inline constexpr std::size_t kMaxRegions = 2048;
 // Where a box may do everything: its own, empty at the start.
 inline constexpr std::array<std::string_view, 3> kPrivateTrees{"/tmp", "/run", "/home/box"};
 
+// An overlay has the tree below, and on top nothing, a layer's `upper`, or one in the box's private
+// memory.
+enum class Upper : std::uint8_t { None, Layer, Memory };
+
 // A place where rights change. The rights hold there and below.
 struct Region {
   host::PathFacts at;
@@ -44,10 +48,15 @@ struct Region {
   // Inside the system's own tree, or taken from it: owners are shown as they are. Elsewhere the
   // owner of the place is shown as the box's user.
   Ownership ownership = Ownership::Mapped;
-  // With one, the place is an overlay: the tree below, this directory's `upper` on top.
-  std::optional<host::PathFacts> layer{};
+  // What is shown there, when it is not what the host has at that path.
+  std::optional<host::PathFacts> source{};
+  Upper upper = Upper::None;
+  std::optional<host::PathFacts> layer{};  // with Upper::Layer
   friend bool operator==(const Region&, const Region&) = default;
 };
+
+// Where a box finds a secret: /run/secrets/NAME.
+std::string secret_path(std::string_view name);
 
 // Limits that were asked for. What is not set gets the default that the host can enforce.
 struct Limits {
@@ -73,8 +82,11 @@ struct Lowered {
 
 Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts);
 
-// The part about files, and what enforces one of its rules afterwards.
-Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const host::HostFacts& facts);
+// The part about files (`rules` are the authority's), and what enforces one of its rules
+// afterwards.
+Result<std::vector<Region>> lower_files(const SandboxSpec& spec,
+                                        const std::vector<authority::Rule>& rules,
+                                        const host::HostFacts& facts);
 std::string file_rule_enforcement(const authority::Rule& rule, const std::vector<Region>& regions,
                                   const host::HostFacts& facts);
 

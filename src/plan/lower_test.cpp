@@ -12,6 +12,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 // "/srv rw-": read, write, exec (and c: connect); "cover" for none.
 std::vector<std::string> regions(const SandboxSpec& spec,
@@ -176,8 +177,8 @@ SandboxSpec with_layer() {
         .path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};
   };
   SandboxSpec spec = command();
-  spec.workspace =
-      Workspace{directory("/work", 7), Workspace::Mode::Overlay, directory("/layers/1/box", 8)};
+  spec.workspaces = {
+      {directory("/work", 7), Workspace::Mode::Overlay, "", directory("/layers/1/box", 8)}};
   return spec;
 }
 
@@ -205,8 +206,62 @@ TEST(Lower, ALayerIsUsedAlsoInsideAWritableTreeAndNotWhereWritingIsDenied) {
 
 TEST(Lower, AnOverlayNeedsALayer) {
   SandboxSpec spec = with_layer();
-  spec.workspace->layer.reset();
+  spec.workspaces.front().layer.reset();
   EXPECT_THAT(refusal(spec), HasSubstr("needs a layer"));
+}
+
+host::PathFacts some_directory(const std::string& path, std::uint64_t inode) {
+  return {.path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};
+}
+
+TEST(Lower, EachWorkspaceHasItsOwnMode) {
+  SandboxSpec spec = with_layer();
+  spec.workspaces.push_back({some_directory("/work/out", 20), Workspace::Mode::Write});
+  spec.workspaces.push_back({some_directory("/work/lib", 21), Workspace::Mode::Read});
+  spec.workspaces.push_back({some_directory("/data", 22), Workspace::Mode::Discard});
+  const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_THAT(texts(plan->box),
+              IsSupersetOf({"mount-overlay      /work (rw,nosuid,nodev)",
+                            "attach-tree        /work/out (rw,nosuid,nodev)",
+                            "attach-tree        /work/lib (ro,nosuid,nodev)",
+                            "mount-overlay      /data (rw,nosuid,nodev, in memory)",
+                            "change-directory   /work"}));
+}
+
+TEST(Lower, AWorkspaceCanBeShownAtAnotherPath) {
+  SandboxSpec spec = command();
+  spec.workspaces = {{some_directory("/srv/data", 9), Workspace::Mode::Read, "/mnt/data"}};
+  const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_THAT(texts(plan->box), Contains("attach-tree        /mnt/data (ro,nosuid,nodev)"));
+  ASSERT_EQ(plan->trees.size(), 1U);
+  EXPECT_EQ(plan->trees.front().source.path, "/srv/data");
+}
+
+TEST(Lower, NoDenialIsEvadedByAnotherPath) {
+  SandboxSpec spec = command();
+  spec.workspaces = {{some_directory("/srv", 9), Workspace::Mode::Read, "/mnt/data"}};
+  for (const char* denied : {"read=/srv", "read=/srv/key.txt", "write=/srv", "read=/mnt/data/x"}) {
+    SandboxSpec with_denial = spec;
+    deny(with_denial, {denied});
+    EXPECT_THAT(refusal(with_denial), HasSubstr("cannot be shown at /mnt/data")) << denied;
+  }
+}
+
+TEST(Lower, AWorkspaceIsNotShownWhereTheBoxHasItsOwn) {
+  for (const char* inside :
+       {"/", "/proc/x", "/dev", "/sys/a", "/usr/lib/x", "relative", "/a/../b"}) {
+    SandboxSpec spec = command();
+    spec.workspaces = {{some_directory("/srv", 9), Workspace::Mode::Read, inside}};
+    EXPECT_NE(refusal(spec), "") << inside;
+  }
+}
+
+TEST(Lower, TwoWorkspacesAtOnePathAreRefused) {
+  SandboxSpec spec = with_layer();
+  spec.workspaces.push_back({some_directory("/srv", 9), Workspace::Mode::Read, "/work"});
+  EXPECT_THAT(refusal(spec), HasSubstr("/work is handed in twice"));
 }
 
 TEST(Lower, EveryTermSaysWhatEnforcesIt) {

@@ -146,6 +146,15 @@ void plan_process(const SandboxSpec& spec, const Lowered& lowered, LaunchPlan& p
   plan.has_terminal = spec.terminal.has_value();
 }
 
+// When the last of its layers began.
+std::optional<std::uint64_t> latest_start(const SandboxSpec& spec) {
+  std::optional<std::uint64_t> latest;
+  for (const Workspace& workspace : spec.workspaces) {
+    if (workspace.layer) latest = std::max(latest.value_or(0), workspace.start_ns);
+  }
+  return latest;
+}
+
 std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
   FilterRules rules = default_filter_rules();
   if (network) {
@@ -202,8 +211,8 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.box.push_back({Op::CloseFiles});
   TRY_VOID(plan_limits(spec, lowered.limits, facts, plan));
   plan.filter = filter_for(plan.network);
-  if (spec.workspace && spec.workspace->layer) {
-    plan.box.push_back({Op::AwaitClock, spec.workspace->start_ns});
+  if (const auto start = latest_start(spec)) {
+    plan.box.push_back({Op::AwaitClock, *start});
   }
   plan.box.push_back({Op::InstallFilter, plan.network ? 1U : 0U});
   plan.guarantees.push_back(

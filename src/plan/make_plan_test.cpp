@@ -58,9 +58,9 @@ TEST(MakePlan, WallsComeAfterMountsAndFilterIsLast) {
 
 TEST(MakePlan, WorkspaceIsAttachedAtItsOwnPath) {
   SandboxSpec spec = command();
-  spec.workspace = Workspace{
-      {.path = "/home/alice/project", .kind = host::PathKind::Directory, .device = 1, .inode = 2},
-      Workspace::Mode::Write};
+  spec.workspaces = {
+      {{.path = "/home/alice/project", .kind = host::PathKind::Directory, .device = 1, .inode = 2},
+       Workspace::Mode::Write}};
   const auto plan = make_plan(spec, root_host());
   ASSERT_TRUE(plan);
   const auto lines = texts(plan->box);

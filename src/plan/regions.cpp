@@ -52,21 +52,32 @@ std::string parent_of(const std::string& path) {
 // Builds the regions from the top of the tree downwards.
 class Regions {
  public:
-  Regions(const SandboxSpec& spec, const host::HostFacts& facts) : spec_(spec), facts_(facts) {}
+  Regions(const SandboxSpec& spec, const std::vector<Rule>& rules, const host::HostFacts& facts)
+      : spec_(spec), rules_(rules), facts_(facts) {}
 
   Result<std::vector<Region>> make() {
     // A path sorts before everything below it.
     std::map<std::string, AbsolutePath> places;
-    for (const Rule& rule : spec_.authority.rules()) {
+    for (const Rule& rule : rules_) {
       const AbsolutePath* path = find_file_path(rule.capability);
       if (path == nullptr) continue;
       TRY_VOID(check_place(rule, path->text()));
       places.emplace(path->text(), *path);
     }
-    if (spec_.workspace) {
-      const host::PathFacts& at = spec_.workspace->at;
-      TRY_VOID(check_workspace(at));
-      places.emplace(at.path, nearest_spelled(at.path));
+    for (const auto& [name, facts] : spec_.secrets) {
+      secrets_.push_back({facts, Workspace::Mode::Read, secret_path(name)});
+    }
+    for (const Workspace& secret : secrets_) {
+      workspaces_.emplace(secret.inside, &secret);
+      places.emplace(secret.inside, nearest_spelled(secret.inside));
+    }
+    for (const Workspace& workspace : spec_.workspaces) {
+      TRY_VOID(check_workspace(workspace));
+      const std::string& path = workspace.path_inside();
+      if (!workspaces_.emplace(path, &workspace).second) {
+        return fail(Code::Invalid, "{} is handed in twice", path);
+      }
+      places.emplace(path, nearest_spelled(path));
     }
     for (const auto& [text, path] : places) TRY_VOID(add(text, path));
     std::vector<Region> list;
@@ -89,25 +100,60 @@ class Regions {
     return {};
   }
 
-  Result<void> check_workspace(const host::PathFacts& at) const {
-    if (at.kind != host::PathKind::Directory) {
+  Result<void> check_workspace(const Workspace& workspace) const {
+    const host::PathFacts& at = workspace.at;
+    const bool plain =
+        workspace.mode == Workspace::Mode::Read || workspace.mode == Workspace::Mode::Write;
+    const bool is_file = at.kind == host::PathKind::File && plain;
+    if (at.kind != host::PathKind::Directory && !is_file) {
       return fail(Code::Invalid, "{}: a workspace is a directory", at.path);
     }
-    if (spec_.workspace->mode == Workspace::Mode::Overlay && !spec_.workspace->layer) {
+    if (workspace.mode == Workspace::Mode::Overlay && !workspace.layer) {
       return fail(Code::Invalid, "{}: an overlay needs a layer", at.path);
     }
-    if (at.path == "/" || is_own_tree(at.path)) {
-      return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box",
-                  at.path);
+    for (const std::string& path : {at.path, workspace.path_inside()}) {
+      if (path == "/" || is_own_tree(path)) {
+        return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box", path);
+      }
+    }
+    return workspace.path_inside() == at.path ? Result<void>() : check_moved(workspace);
+  }
+
+  // A tree that is shown at another path is there as a whole: rules about its own path, or about
+  // what would be below the other one, would not mean what they say.
+  Result<void> check_moved(const Workspace& workspace) const {
+    const std::string& inside = workspace.inside;
+    TRY(const AbsolutePath spelled, AbsolutePath::parse(inside));
+    if (spelled.text() != inside) {
+      return fail(Code::Invalid, "{} is not a plain absolute path; write {}", inside,
+                  spelled.text());
+    }
+    if (is_system(facts_, inside)) {
+      return fail(Code::Denied, "{} cannot be shown at {}: the system is read-only",
+                  workspace.at.path, inside);
+    }
+    for (const Rule& rule : rules_) {
+      const AbsolutePath* path = find_file_path(rule.capability);
+      if (path == nullptr || rule.effect == Effect::Silent) continue;
+      const bool denies =
+          rule.effect == Effect::Deny && (host::is_within(path->text(), workspace.at.path) ||
+                                          host::is_within(workspace.at.path, path->text()));
+      if (denies || host::is_within(path->text(), inside)) {
+        return fail(Code::Denied, "{} cannot be shown at {}: {} is about a part of it",
+                    workspace.at.path, inside, authority::to_text(rule));
+      }
     }
     return {};
   }
 
   // What holds where the set says nothing: the system can be read, the workspace used.
   Rights ground(const std::string& path) const {
-    if (spec_.workspace && host::is_within(path, spec_.workspace->at.path)) {
-      const bool write = spec_.workspace->mode != Workspace::Mode::Read;
-      return {.read = true, .write = write, .exec = true};
+    const Workspace* nearest = nullptr;
+    for (const auto& [at, workspace] : workspaces_) {
+      if (host::is_within(path, at)) nearest = workspace;  // the deepest comes last
+    }
+    if (nearest != nullptr) {
+      return {.read = true, .write = nearest->mode != Workspace::Mode::Read, .exec = true};
     }
     const bool system = is_system(facts_, path);
     return {.read = system, .exec = system};
@@ -116,16 +162,16 @@ class Regions {
   // What may be done at a place. What is readable is executable unless denied: whoever reads a
   // program can run a copy of it.
   Rights rights_at(const std::string& text, const AbsolutePath& path) const {
-    const auto allowed = [&](const authority::Capability& asked, bool without_rule) {
-      const Effect effect = spec_.authority.decide(asked).effect;
+    const auto allowed = [](Effect effect, bool without_rule) {
       return effect == Effect::Allow || (without_rule && effect == Effect::Silent);
     };
     const Rights without_rule = ground(text);
+    const auto effects = spec_.authority.effects_at(path);
     Rights rights;
-    rights.read = allowed(authority::ReadPath{path}, without_rule.read);
-    rights.write = allowed(authority::WritePath{path}, without_rule.write && rights.read);
-    rights.exec = allowed(authority::ExecPath{path}, rights.read);
-    rights.connect = allowed(authority::ConnectUnix{path}, false);
+    rights.read = allowed(effects.read, without_rule.read);
+    rights.write = allowed(effects.write, without_rule.write && rights.read);
+    rights.exec = allowed(effects.exec, rights.read);
+    rights.connect = allowed(effects.connect, false);
     return rights;
   }
 
@@ -139,12 +185,13 @@ class Regions {
     return {.read = system, .exec = system};
   }
 
-  bool is_layered(const std::string& path) const {
-    return spec_.workspace && spec_.workspace->layer && spec_.workspace->at.path == path;
+  const Workspace* find_workspace(const std::string& path) const {
+    const auto found = workspaces_.find(path);
+    return found == workspaces_.end() ? nullptr : found->second;
   }
 
   const host::PathFacts* find_facts(const std::string& path) const {
-    if (spec_.workspace && spec_.workspace->at.path == path) return &spec_.workspace->at;
+    if (const Workspace* workspace = find_workspace(path)) return &workspace->at;
     const auto found = spec_.paths.find(path);
     return found == spec_.paths.end() ? nullptr : &found->second;
   }
@@ -158,17 +205,30 @@ class Regions {
     const host::PathFacts* facts = find_facts(text);
     if (facts == nullptr) return check_missing(text, outer, rights);
     TRY_VOID(settle_sockets(*facts, path, rights));
-    const bool layered = is_layered(text) && rights.write;
-    if (!layered && (rights == outer || (rights.none() && outer.none()))) return {};
+    const Workspace* workspace = find_workspace(text);
+    const bool own_mount = workspace != nullptr && rights.read;
+    if (!own_mount && (rights == outer || (rights.none() && outer.none()))) return {};
     TRY_VOID(check_region(*facts, rights));
     const bool less = rights.within(outer);
     if (regions_.size() >= kMaxRegions) {
       return fail(Code::Exhausted, "more than {} places with rules of their own", kMaxRegions);
     }
     Region region{*facts, rights, system && less ? Ownership::Kept : Ownership::Mapped};
-    if (layered) region.layer = spec_.workspace->layer;
+    if (own_mount) show_workspace(*workspace, region);
     regions_.emplace(text, std::move(region));
     return {};
+  }
+
+  static void show_workspace(const Workspace& workspace, Region& region) {
+    if (!workspace.inside.empty()) {
+      region.source = workspace.at;
+      region.at.path = workspace.inside;
+    }
+    if (!region.rights.write) return;
+    if (workspace.mode == Workspace::Mode::Discard) region.upper = Upper::Memory;
+    if (workspace.mode != Workspace::Mode::Overlay) return;
+    region.upper = Upper::Layer;
+    region.layer = workspace.layer;
   }
 
   // The sockets of a readable tree can be connected to, with a rule or without.
@@ -176,7 +236,7 @@ class Regions {
                               Rights& rights) const {
     if (!rights.read) return {};
     rights.connect = false;
-    if (spec_.authority.decide(authority::ConnectUnix{path}).effect != Effect::Deny) {
+    if (spec_.authority.effects_at(path).connect != Effect::Deny) {
       const Rights outer = around(at.path);
       if (at.kind == host::PathKind::Socket && outer.read) rights = outer;
       return {};
@@ -196,7 +256,7 @@ class Regions {
   Result<void> cover_own(const std::string& text, const AbsolutePath& path) {
     const auto found = spec_.paths.find(text);
     if (found == spec_.paths.end() || host::is_within(text, "/sys")) return {};  // not in the box
-    if (spec_.authority.decide(authority::ReadPath{path}).effect != Effect::Deny) {
+    if (spec_.authority.effects_at(path).read != Effect::Deny) {
       return fail(Code::Unsupported, "{}: in the box's own {} only reading can be denied", text,
                   text.substr(0, text.find('/', 1)));
     }
@@ -241,7 +301,10 @@ class Regions {
   }
 
   const SandboxSpec& spec_;
+  const std::vector<Rule>& rules_;
   const host::HostFacts& facts_;
+  std::vector<Workspace> secrets_;  // as single files that are shown at another path
+  std::map<std::string, const Workspace*> workspaces_;  // by their path in the box
   std::map<std::string, Region> regions_;
 };
 
@@ -253,8 +316,9 @@ std::string region_text(const Region& region) {
 
 }  // namespace
 
-Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const host::HostFacts& facts) {
-  return Regions(spec, facts).make();
+Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const std::vector<Rule>& rules,
+                                        const host::HostFacts& facts) {
+  return Regions(spec, rules, facts).make();
 }
 
 std::string file_rule_enforcement(const Rule& rule, const std::vector<Region>& regions,

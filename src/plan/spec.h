@@ -37,19 +37,24 @@ struct TerminalSize {
   friend bool operator==(const TerminalSize&, const TerminalSize&) = default;
 };
 
-// The directory that a box works in, at its own path. Handing it in grants what its mode says,
-// below every denial of the authority.
+// A directory that is handed in as a whole, at its own path or at another. Handing it in grants
+// what its mode says, below every denial of the authority. Files can be handed in too, except as
+// overlays.
 struct Workspace {
-  // Overlay: what the box writes lands in a layer; the original is only read.
-  enum class Mode : std::uint8_t { Read, Write, Overlay };
+  // Overlay: what the box writes lands in a layer; the original is only read. Discard: the same,
+  // but it lands in the box's private memory and ends with it.
+  enum class Mode : std::uint8_t { Read, Write, Overlay, Discard };
 
   host::PathFacts at;
   Mode mode = Mode::Write;
-  std::optional<host::PathFacts>
-      layer{};  // with Overlay: a directory with `upper` and `work` in it
+  std::string inside{};  // its path in the box, if that is another
+  // With Overlay: a directory with `upper` and `work` in it.
+  std::optional<host::PathFacts> layer{};
   // With Overlay: the layer's start, in ns since 1970. The command starts when the clock that files
   // are stamped with is past it.
   std::uint64_t start_ns = 0;
+
+  const std::string& path_inside() const { return inside.empty() ? at.path : inside; }
   friend bool operator==(const Workspace&, const Workspace&) = default;
 };
 
@@ -68,9 +73,11 @@ struct SandboxSpec {
   // resolved (host/resolve_authority.h); and what is known of those that exist.
   authority::AuthoritySet authority;
   std::map<std::string, host::PathFacts> paths;
+  // The secrets that the authority allows, by name (host/secrets.h).
+  std::map<std::string, host::PathFacts> secrets;
   // The caller's values of variables that the authority names without one.
   std::vector<EnvEntry> caller_env;
-  std::optional<Workspace> workspace;
+  std::vector<Workspace> workspaces;        // the box starts in the first
   std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half cores
   std::string lang = "C.UTF-8";
   std::string term = "dumb";

@@ -93,6 +93,7 @@ void make_place(const Region& region, const std::string& from, const std::string
 }
 
 std::string cover_name(std::size_t index) { return fmt::format("covers/{}", index); }
+std::string stage_name(std::size_t index) { return fmt::format("layers/{}", index); }
 
 // Makes sure that there is something to attach the region on: it is there already in the read-only
 // system or in a tree attached before, or it is made in the private tmpfs, inside the cover that it
@@ -191,29 +192,56 @@ void make_cover(const Region& region, std::size_t index, const std::set<const Re
 void plan_regions(const std::vector<Region>& regions,
                   const std::map<const Region*, std::size_t>& covers, View& view) {
   const Region* layered = nullptr;
+  std::size_t overlays = 0;
   for (const Region& region : regions) {
     const std::string target = region.at.path.substr(1);
+    const host::PathFacts& source = region.source ? *region.source : region.at;
     if (const auto cover = covers.find(&region); cover != covers.end()) {
       // Inside an overlay a file has numbers of the overlay's own.
       const bool known = !layered || !host::is_within(region.at.path, layered->at.path);
       view.box.push_back({Op::AttachCover, known ? region.at.device : 0,
                           known ? region.at.inode : 0, cover_name(cover->second), target});
-    } else if (region.layer) {
-      layered = &region;
-      view.box.push_back({Op::MountOverlay, view.trees.size(), 0, target, "layers"});
-      view.trees.push_back({region.at, Rights{.read = true, .exec = true}, region.ownership});
-      view.trees.push_back(
-          {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
+    } else if (region.upper != Upper::None) {
+      if (layered == nullptr || !host::is_within(region.at.path, layered->at.path)) {
+        layered = &region;
+      }
+      view.box.push_back({Op::MountOverlay, view.trees.size(), region.layer ? 1U : 0U, target,
+                          stage_name(overlays++)});
+      view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
+      if (region.layer) {
+        view.trees.push_back(
+            {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
+      }
     } else {
       view.box.push_back(
           {Op::AttachTree, view.trees.size(), mount_attributes(region.rights), target});
-      view.trees.push_back({region.at, region.rights, region.ownership});
+      view.trees.push_back({source, region.rights, region.ownership});
     }
   }
 }
 
+// Where the parts of each overlay are put before it is mounted.
+void make_stages(const std::vector<Region>& regions, Scratch& scratch) {
+  std::size_t overlays = 0;
+  for (const Region& region : regions) {
+    if (region.upper == Upper::None) continue;
+    const std::string stage = stage_name(overlays++);
+    scratch.directory("layers", 0700);
+    scratch.directory(stage, 0700);
+    scratch.directory(stage + "/below", 0700);
+    scratch.directory(stage + "/layer", 0700);
+    if (region.layer) continue;
+    scratch.directory(stage + "/layer/upper", 0755);
+    scratch.directory(stage + "/layer/work", 0700);
+  }
+}
+
 Result<std::string> working_directory(const SandboxSpec& spec) {
-  if (!spec.cwd) return spec.workspace ? spec.workspace->at.path : std::string(kHomeInside);
+  if (!spec.cwd) {
+    const bool home =
+        spec.workspaces.empty() || spec.workspaces.front().at.kind != host::PathKind::Directory;
+    return home ? std::string(kHomeInside) : spec.workspaces.front().path_inside();
+  }
   if (spec.cwd->empty() || spec.cwd->front() != '/' || spec.cwd->find('\0') != std::string::npos) {
     return fail(Code::Invalid, "--cwd '{}' is not an absolute path inside the box", *spec.cwd);
   }
@@ -240,11 +268,7 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
   scratch.directory("run/shm", 01777);
   scratch.top("home", 0755);
   scratch.directory("home/box", 0700);
-  if (spec.workspace && spec.workspace->layer) {
-    scratch.directory("layers", 0700);
-    scratch.directory("layers/below", 0700);
-    scratch.directory("layers/layer", 0700);
-  }
+  make_stages(regions, scratch);
   for (const auto& [region, index] : covers) make_cover(*region, index, passable, scratch);
   for (const Region& region : regions) {
     plan_mount_point(region, by_path, covers, facts, scratch);

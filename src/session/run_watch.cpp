@@ -77,12 +77,8 @@ Result<void> RunWatch::take_event(guest::AgentEvent& event) {
     return tl::unexpected(refused->error);
   }
   if (const auto* over = std::get_if<guest::RunOver>(&event)) {
-    const bool signaled = over->end.kind == guest::EndKind::Signaled;
-    RunResult result;
-    result.code = static_cast<int>(over->end.value) + (signaled ? 128 : 0);
-    result.shell = over->end.shell;
-    result.timed_out = timed_out_;
-    result_ = result;
+    result_ = to_result(over->end);
+    result_->timed_out = timed_out_;
     return {};
   }
   return fail(Code::Os, "the session's agent has gone");
@@ -108,7 +104,7 @@ Result<void> RunWatch::drain(UniqueFd& fd, guest::Stream stream) {
 Result<void> RunWatch::stop_late_run() {
   if (!deadline_ || timed_out_ || result_ || Clock::now() < *deadline_) return {};
   timed_out_ = true;
-  return link_.kill_run(id_, Session::kGrace);
+  return link_.kill_run(id_, kRunGrace);
 }
 
 Result<guest::JobOver> JobWatch::follow(const guest::StartJob& job, std::string_view input) {

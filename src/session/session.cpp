@@ -3,6 +3,7 @@
 #include "launch/child/message.h"
 #include "launch/packet.h"
 #include "session/run_watch.h"
+#include "session/start_message.h"
 
 #include <algorithm>
 #include <array>
@@ -51,24 +52,7 @@ Result<void> await_started(BorrowedFd status, const plan::LaunchPlan& plan,
   } else if (message.kind == launch::MessageKind::Started && plan.network) {
     return fail(Code::Os, "the box started without its network");
   }
-  if (message.kind == launch::MessageKind::Started) return {};
-  std::vector<plan::Step> steps = plan.early;
-  steps.insert(steps.end(), plan.base.begin(), plan.base.end());
-  steps.insert(steps.end(), plan.box.begin(), plan.box.end());
-  if (message.kind == launch::MessageKind::StepFailed && message.step < steps.size()) {
-    return tl::unexpected(launch::step_error(steps[message.step], message.os_errno));
-  }
-  return fail(Code::Os, "the box could not be built: {}", errno_text(message.os_errno));
-}
-
-guest::StartRun to_start(const RunRequest& request) {
-  guest::StartRun start;
-  start.mode = request.argv.empty() ? guest::RunMode::Shell : guest::RunMode::Exec;
-  start.code = request.code;
-  start.argv = request.argv;
-  start.env = request.env;
-  start.cwd = request.cwd;
-  return start;
+  return check_started(message, plan);
 }
 
 }  // namespace
@@ -126,7 +110,12 @@ Result<void> Session::await_ready() {
 }
 
 Result<RunResult> Session::run(const RunRequest& request, const OutputSink& sink) {
-  TRY(const guest::Id id, link_->start_run(to_start(request)));
+  if (request.terminal || request.input != guest::RunInput::Empty ||
+      request.error_output != ErrorOutput::Apart) {
+    return fail(Code::Unsupported, "a run with input, a terminal or merged output needs a service");
+  }
+  TRY(guest::StartRun start, to_start(request));
+  TRY(const guest::Id id, link_->start_run(std::move(start)));
   RunWatch watch(*link_, id, request.timeout, sink);
   return watch.follow();
 }

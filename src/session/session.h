@@ -3,8 +3,8 @@
 //   TRY(Session session, Session::start(launcher, plan, {.workspace = "/work"}));
 //   TRY(const RunResult result, session.run({.code = "cd src && make"}, print));
 //
-// One thread; calls wait. A service with many sessions waits for all of them at once and uses the
-// link (guest/agent_link.h) the same way.
+// One thread; calls wait. A service with many sessions waits for all of them at once, with
+// live_session.h.
 //
 // Everything that comes out of the box is hostile, its agent included: a frame that does not fit
 // ends the session, and that is all it can do.
@@ -15,6 +15,7 @@
 #include "guest/agent_link.h"
 #include "launch/client.h"
 #include "plan/launch_plan.h"
+#include "session/run.h"
 
 #include <chrono>
 #include <cstdint>
@@ -35,28 +36,8 @@ struct SessionSettings {
   launch::NetworkCompanion* network = nullptr;
 };
 
-struct RunRequest {
-  std::string code;               // for the session's shell, or
-  std::vector<std::string> argv;  // a program, started without a shell
-  std::vector<std::string> env;   // NAME=value, for this run alone
-  std::string cwd;
-  std::optional<std::chrono::milliseconds> timeout;
-};
-
-struct RunResult {
-  int code = 0;  // as a shell counts: 128 + n after signal n
-  guest::ShellState shell = guest::ShellState::None;
-  bool timed_out = false;
-  friend bool operator==(const RunResult&, const RunResult&) = default;
-};
-
-// Takes output as it comes. While it works the run's pipe fills up, and then the run waits.
-using OutputSink = std::function<Result<void>(guest::Stream, std::string_view)>;
-
 class Session {
  public:
-  // The grace between the first signal of a run that has used up its time, and the last.
-  static constexpr std::chrono::milliseconds kGrace{2000};
   static constexpr std::chrono::seconds kStartTimeout{20};
 
   // Starts the box and waits for its agent. The plan is one for an agent.
@@ -70,7 +51,8 @@ class Session {
   guest::ShellKind shell() const { return shell_; }
 
   // Runs to the end. After an error the session is over, unless the code says that the request
-  // itself was refused (Code::Invalid, Denied).
+  // itself was refused (Code::Invalid, Denied, Unsupported). Terminals, streamed input and merged
+  // output are for a LiveSession (live_session.h).
   Result<RunResult> run(const RunRequest& request, const OutputSink& sink);
 
   // One file job (guest/protocol.h), with its data: `input` for Write and Unpack, and what Read,

@@ -41,16 +41,18 @@ int make_overlay() noexcept {
   return mount;
 }
 
-bool attach_layers(const ChildContext& context, std::uint64_t first) noexcept {
+// Without a layer of the host's, `layer` is a directory of the private tmpfs itself.
+bool attach_layers(const ChildContext& context, std::uint64_t first, bool has_layer) noexcept {
   constexpr unsigned kEmpty = MOVE_MOUNT_F_EMPTY_PATH;
-  return sys::move_mount(context.tree_fds[first], "", AT_FDCWD, "below", kEmpty) &&
-         sys::move_mount(context.tree_fds[first + 1], "", AT_FDCWD, "layer", kEmpty);
+  if (!sys::move_mount(context.tree_fds[first], "", AT_FDCWD, "below", kEmpty)) return false;
+  return !has_layer || sys::move_mount(context.tree_fds[first + 1], "", AT_FDCWD, "layer", kEmpty);
 }
 
 }  // namespace
 
 bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noexcept {
-  if (step.a + 1 >= context.tree_fds.size()) {
+  const bool has_layer = step.b != 0;
+  if (step.a + (has_layer ? 1 : 0) >= context.tree_fds.size()) {
     errno = EINVAL;
     return false;
   }
@@ -60,8 +62,8 @@ bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noex
   if (place < 0) return false;
   const int stage = ::openat(context.scratch_fd, context.strings + step.other,
                              O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  bool done =
-      stage >= 0 && ::fchdir(stage) == 0 && attach_layers(context, step.a) && forget_volatile();
+  bool done = stage >= 0 && ::fchdir(stage) == 0 && attach_layers(context, step.a, has_layer) &&
+              forget_volatile();
   const int mount = done ? make_overlay() : -1;
   done = mount >= 0 &&
          sys::move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);

@@ -1,0 +1,285 @@
+// Sessions of a service: what a run costs next to the synchronous interface, how many sessions come
+// and go in a second, how fast output streams, and what sessions that do nothing cost.
+
+#include "base/file.h"
+#include "base/quantity.h"
+#include "host/facts.h"
+#include "launch/client.h"
+#include "plan/make_plan.h"
+#include "session/manager.h"
+#include "session/session.h"
+#include "support/measure.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace glovebox::bench {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+using namespace glovebox::session;
+
+constexpr std::size_t kStreamed = std::size_t{1} << 30;
+
+std::string beside_me(const char* name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Count final : public OutputReader {
+ public:
+  asio::awaitable<Result<void>> take(guest::Stream /*stream*/, std::string_view bytes) override {
+    bytes_ += bytes.size();
+    co_return Result<void>();
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+// A Manager with its loop, and directories that go with it.
+class Bench {
+ public:
+  static Result<std::unique_ptr<Bench>> open() {
+    auto bench = std::make_unique<Bench>();
+    std::string place = "/tmp/glovebox-bench-XXXXXX";
+    if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make a directory");
+    bench->place_ = place;
+    std::filesystem::create_directory(bench->place_ / "work");
+    ManagerSettings settings;
+    settings.launcher = beside_me("glovebox-launcher");
+    settings.state_directory = bench->place_ / "state";
+    settings.max_sessions = 2000;
+    TRY(bench->manager_, Manager::open(bench->loop_, settings));
+    return bench;
+  }
+  ~Bench() {
+    manager_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(place_, ignored);
+  }
+
+  Manager& manager() { return *manager_; }
+  asio::io_context& loop() { return loop_; }
+  SessionRequest request() const {
+    SessionRequest request;
+    request.workspaces.push_back({place_ / "work", std::nullopt, std::nullopt});
+    return request;
+  }
+
+  template <class T>
+  T await(asio::awaitable<T> work) {
+    std::optional<T> value;
+    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr problem, T result) {
+      if (problem) std::rethrow_exception(problem);
+      value.emplace(std::move(result));
+    });
+    loop_.restart();
+    while (!value) loop_.run_one();
+    return *std::move(value);
+  }
+
+ private:
+  asio::io_context loop_{1};
+  std::filesystem::path place_;
+  std::unique_ptr<Manager> manager_;
+};
+
+RunRequest code(const char* text) {
+  RunRequest request;
+  request.code = text;
+  return request;
+}
+
+Result<void> compare_runs(Bench& bench, int rounds) {
+  TRY(launch::LauncherClient launcher,
+      launch::LauncherClient::start(beside_me("glovebox-launcher")));
+  plan::SandboxSpec spec;
+  spec.resident = plan::Resident::Agent;
+  TRY(const host::HostFacts facts, host::read_facts());
+  TRY(const plan::LaunchPlan plan, plan::make_plan(spec, facts));
+  TRY(Session synchronous, Session::start(launcher, plan, {}));
+  TRY(const SessionInfo info, bench.await(bench.manager().create(bench.request())));
+  TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
+  const auto ignore = [](guest::Stream, std::string_view) { return Result<void>(); };
+  Count count;
+  std::vector<Row> rows{{"run of : through Session",
+                         [&]() -> Result<void> {
+                           TRY_VOID(synchronous.run(code(":"), ignore));
+                           return {};
+                         }},
+                        {"run of : through LiveSession", [&]() -> Result<void> {
+                           TRY_VOID(bench.await(live->run(code(":"), count)));
+                           return {};
+                         }}};
+  TRY_VOID(run_rounds(rows, rounds));
+  print_table(rows, {"run of : through Session"});
+  return bench.await(bench.manager().remove(info.id, LayerFate::Remove));
+}
+
+asio::awaitable<void> come_and_go(Bench& bench, int& left, int& failed, bool with_run) {
+  while (left > 0) {
+    --left;
+    const auto made = co_await bench.manager().create(bench.request());
+    if (!made) {
+      ++failed;
+      continue;
+    }
+    if (with_run) {
+      const auto session = bench.manager().attach(made->id);
+      Count count;
+      const auto result = co_await (*session)->run(code("echo hi"), count);
+      if (!result || result->code != 0) ++failed;
+    }
+    const auto removed = co_await bench.manager().remove(made->id, LayerFate::Remove);
+    if (!removed) ++failed;
+  }
+}
+
+void measure_turnover(Bench& bench, int total, int at_a_time) {
+  int left = total;
+  int failed = 0;
+  int ended = 0;
+  const auto start = Clock::now();
+  for (int i = 0; i < at_a_time; ++i) {
+    asio::co_spawn(bench.loop(), come_and_go(bench, left, failed, true),
+                   [&](std::exception_ptr) { ++ended; });
+  }
+  bench.loop().restart();
+  while (ended < at_a_time) bench.loop().run_one();
+  std::printf("create + run + delete, %2d at a time: %6.0f/s (%d, %d failed)\n", at_a_time,
+              total / seconds_since(start), total, failed);
+}
+
+// The same bytes through a pipe of this process's own.
+Result<double> pipe_seconds() {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return fail_os(errno, "pipe");
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_adddup2(&files, pipe[1], 1);
+  const std::string size = std::to_string(kStreamed);
+  char* argv[] = {const_cast<char*>("head"), const_cast<char*>("-c"),
+                  const_cast<char*>(size.c_str()), const_cast<char*>("/dev/zero"), nullptr};
+  pid_t pid = 0;
+  const auto start = Clock::now();
+  const int problem = ::posix_spawn(&pid, "/usr/bin/head", &files, nullptr, argv, environ);
+  ::close(pipe[1]);
+  if (problem != 0) return fail_os(problem, "start head");
+  std::vector<char> buffer(256 << 10);
+  while (::read(pipe[0], buffer.data(), buffer.size()) > 0) {
+  }
+  ::close(pipe[0]);
+  ::waitpid(pid, nullptr, 0);
+  return seconds_since(start);
+}
+
+Result<void> measure_stream(Bench& bench) {
+  TRY(const SessionInfo info, bench.await(bench.manager().create(bench.request())));
+  TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
+  const std::string text = "head -c " + std::to_string(kStreamed) + " /dev/zero";
+  for (int i = 0; i < 3; ++i) {
+    TRY(const double bare, pipe_seconds());
+    Count count;
+    const auto start = Clock::now();
+    TRY_VOID(bench.await(live->run(code(text.c_str()), count)));
+    const double session = seconds_since(start);
+    std::printf("1 GiB of output: pipe %.0f MiB/s, session %.0f MiB/s (%.0f %%)\n", 1024 / bare,
+                1024 / session, 100 * bare / session);
+  }
+  return bench.await(bench.manager().remove(info.id, LayerFate::Remove));
+}
+
+// Memory of this process and everything below it, shared pages counted by share.
+std::uint64_t memory_of_all() {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto stat = read_file(entry.path() / "stat");
+    if (!stat) continue;
+    std::istringstream rest(stat->substr(stat->rfind(')') + 2));
+    char state = 0;
+    pid_t parent = 0;
+    rest >> state >> parent;
+    children.emplace(parent, std::stoi(name));
+  }
+  std::vector<pid_t> all{::getpid()};
+  std::uint64_t kib = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto [first, last] = children.equal_range(all[i]);
+    for (auto it = first; it != last; ++it) all.push_back(it->second);
+    const auto text = read_file("/proc/" + std::to_string(all[i]) + "/smaps_rollup");
+    const std::size_t at = text ? text->find("\nPss:") : std::string::npos;
+    if (at != std::string::npos) kib += std::stoull(text->substr(at + 5));
+  }
+  return kib << 10;
+}
+
+Result<void> measure_idle(Bench& bench, int many) {
+  const std::uint64_t before = memory_of_all();
+  Count count;
+  std::vector<std::string> ids;
+  const auto start = Clock::now();
+  for (int i = 0; i < many; ++i) {
+    TRY(const SessionInfo info, bench.await(bench.manager().create(bench.request())));
+    TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
+    TRY_VOID(bench.await(live->run(code("cd /tmp; x=1"), count)));
+    ids.push_back(info.id);
+  }
+  const double made = seconds_since(start);
+  const std::uint64_t after = memory_of_all();
+  std::printf(
+      "%d live sessions: made in %.1f s one after another, %.0f KiB each (PSS, all "
+      "processes)\n",
+      many, made, static_cast<double>(after - before) / many / 1024);
+  for (const std::string& id : ids) {
+    TRY_VOID(bench.await(bench.manager().remove(id, LayerFate::Remove)));
+  }
+  return {};
+}
+
+Result<void> run(int rounds) {
+  std::signal(SIGPIPE, SIG_IGN);
+  TRY(const std::unique_ptr<Bench> bench, Bench::open());
+  std::printf("%s; uid %u; %d rounds\n", host_line().c_str(), ::getuid(), rounds);
+  TRY_VOID(compare_runs(*bench, rounds));
+  for (const int at_a_time : {1, 2, 4, 8, 32}) measure_turnover(*bench, rounds, at_a_time);
+  TRY_VOID(measure_stream(*bench));
+  return measure_idle(*bench, 500);
+}
+
+}  // namespace
+}  // namespace glovebox::bench
+
+int main(int argc, char** argv) {
+  const auto rounds =
+      argc > 1 ? glovebox::parse_count(argv[1]) : glovebox::Result<std::uint64_t>(500);
+  if (!rounds || *rounds == 0 || *rounds > 100'000) {
+    (void)std::fprintf(stderr, "usage: bench_live_sessions [ROUNDS]\n");
+    return 125;
+  }
+  const auto done = glovebox::bench::run(static_cast<int>(*rounds));
+  if (done) return 0;
+  (void)std::fprintf(stderr, "bench_live_sessions: %s\n", done.error().message.c_str());
+  return 1;
+}

@@ -1,0 +1,383 @@
+// What the service costs, against the smallest HTTP server of the same library on the same machine.
+//
+//   bench_serve [rounds]
+//
+// Starts `glovebox serve` (beside this program) on a unix socket, and in a thread a server that
+// answers every request with "hello". Prints ratios within one run.
+#include "base/file.h"
+#include "support/measure.h"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace glovebox::bench {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kTransfer = std::uint64_t{256} << 20;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A client that waits for its answer: one connection, and the least it can do.
+class Client {
+ public:
+  explicit Client(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    connected_ =
+        ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  }
+  bool is_connected() const { return connected_; }
+
+  // The answer's body, however it is framed.
+  Result<std::string> ask(std::string_view method, std::string_view path, std::string_view body) {
+    TRY_VOID(
+        write_all(fd_, fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n"
+                                   "\r\n{}",
+                                   method, path, body.size(), body)));
+    return read_answer(Keep::Yes);
+  }
+  // Reads an answer and forgets it; returns how many bytes its body had.
+  Result<std::uint64_t> ask_and_forget(std::string_view request) {
+    TRY_VOID(write_all(fd_, request));
+    TRY_VOID(read_answer(Keep::No));
+    return seen_;
+  }
+  BorrowedFd fd() const { return fd_; }
+
+ private:
+  enum class Keep : std::uint8_t { Yes, No };
+
+  Result<void> fill() {
+    buffer_.erase(0, at_);
+    at_ = 0;
+    const std::size_t before = buffer_.size();
+    buffer_.resize(before + (256 << 10));
+    const ssize_t got = ::read(fd_.get(), buffer_.data() + before, 256 << 10);
+    buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got <= 0) return fail(Code::Os, "the service closed the connection");
+    return {};
+  }
+  Result<std::string> line() {
+    for (;;) {
+      const std::size_t end = buffer_.find("\r\n", at_);
+      if (end != std::string::npos) {
+        std::string text = buffer_.substr(at_, end - at_);
+        at_ = end + 2;
+        return text;
+      }
+      TRY_VOID(fill());
+    }
+  }
+  Result<void> take(std::uint64_t count, std::string* into) {
+    while (count > 0) {
+      if (at_ == buffer_.size()) TRY_VOID(fill());
+      const std::size_t here = std::min<std::uint64_t>(count, buffer_.size() - at_);
+      if (into != nullptr) into->append(buffer_, at_, here);
+      at_ += here;
+      seen_ += here;
+      count -= here;
+    }
+    return {};
+  }
+  Result<std::string> read_answer(Keep keep) {
+    std::string body;
+    std::string* into = keep == Keep::Yes ? &body : nullptr;
+    seen_ = 0;
+    std::uint64_t length = 0;
+    bool chunked = false;
+    for (;;) {
+      TRY(const std::string header, line());
+      if (header.empty()) break;
+      if (header.starts_with("Content-Length: ")) length = std::strtoull(&header[16], nullptr, 10);
+      if (header.starts_with("Transfer-Encoding: chunked")) chunked = true;
+    }
+    if (!chunked) {
+      TRY_VOID(take(length, into));
+      return body;
+    }
+    for (;;) {
+      TRY(const std::string size, line());
+      const std::uint64_t count = std::strtoull(size.c_str(), nullptr, 16);
+      TRY_VOID(take(count, into));
+      TRY_VOID(line());
+      if (count == 0) return body;
+    }
+  }
+
+  UniqueFd fd_;
+  bool connected_ = false;
+  std::string buffer_;
+  std::size_t at_ = 0;
+  std::uint64_t seen_ = 0;
+};
+
+asio::awaitable<void> answer_hello(asio::local::stream_protocol::socket socket) {
+  boost::beast::flat_buffer buffer;
+  try {
+    for (;;) {
+      http::request<http::string_body> request;
+      co_await http::async_read(socket, buffer, request, asio::use_awaitable);
+      http::response<http::string_body> response(http::status::ok, 11);
+      response.body() = "hello";
+      response.prepare_payload();
+      co_await http::async_write(socket, response, asio::use_awaitable);
+    }
+  } catch (const std::exception&) {
+    co_return;  // the client is done
+  }
+}
+
+asio::awaitable<void> accept_hello(asio::io_context& io, std::string path) {
+  asio::local::stream_protocol::acceptor acceptor(io, path);
+  for (;;) {
+    auto socket = co_await acceptor.async_accept(asio::use_awaitable);
+    asio::co_spawn(io, answer_hello(std::move(socket)), asio::detached);
+  }
+}
+
+struct Setup {
+  std::string directory;
+  std::string service_socket;
+  std::string hello_socket;
+  pid_t service = -1;
+};
+
+Result<pid_t> start_service(const Setup& setup) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::string program = self + "/glovebox";
+  const std::string state = setup.directory + "/state";
+  const char* argv[] = {program.c_str(), "serve",       "--socket", setup.service_socket.c_str(),
+                        "--state",       state.c_str(), nullptr};
+  pid_t pid = -1;
+  const int problem = ::posix_spawn(&pid, program.c_str(), nullptr, nullptr,
+                                    const_cast<char* const*>(argv), environ);
+  if (problem != 0) return fail_os(problem, "start {}", program);
+  for (int i = 0; i < 1'000; ++i) {
+    if (Client(setup.service_socket).is_connected()) return pid;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return fail(Code::Os, "the service does not answer");
+}
+
+Result<std::string> create(Client& client, const std::string& workspace) {
+  TRY(const std::string answer,
+      client.ask("POST", "/v1/isolated/session",
+                 fmt::format(R"({{"workspace":{{"path":"{}"}}}})", workspace)));
+  const std::size_t at = answer.find("\"session_id\":\"");
+  if (at == std::string::npos) return fail(Code::Os, "create: {}", answer);
+  return "/v1/isolated/session/" + answer.substr(at + 14, 36);
+}
+
+Result<void> run(Client& client, const std::string& session) {
+  TRY(const std::string answer, client.ask("POST", session + "/run", R"({"code":":"})"));
+  if (answer.find("execution_complete") == std::string::npos)
+    return fail(Code::Os, "run: {}", answer);
+  return {};
+}
+
+// Does `act` on `count` connections of their own for a while; returns how often a second.
+double rate(int count, double seconds,
+            const std::function<void(int, const std::atomic<bool>&, std::atomic<long>&)>& act) {
+  std::atomic<bool> stop = false;
+  std::atomic<long> done = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] { act(i, stop, done); });
+  }
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const double result = static_cast<double>(done.load()) / seconds_since(start);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  return result;
+}
+
+Result<void> measure_round_trips(const Setup& setup, int rounds) {
+  Client hello(setup.hello_socket);
+  Client service(setup.service_socket);
+  TRY(const std::string session, create(service, setup.directory + "/work"));
+  std::vector<Row> rows;
+  rows.push_back({.name = "hello of the library", .once = [&]() -> Result<void> {
+                    TRY_VOID(hello.ask("GET", "/", ""));
+                    return {};
+                  }});
+  rows.push_back({.name = "GET /ping", .once = [&]() -> Result<void> {
+                    TRY_VOID(service.ask("GET", "/ping", ""));
+                    return {};
+                  }});
+  rows.push_back({.name = "run of ':'", .once = [&] { return run(service, session); }});
+  TRY_VOID(run_rounds(rows, rounds));
+  print_table(rows, {"hello of the library"});
+  TRY_VOID(service.ask("DELETE", session, ""));
+  return {};
+}
+
+void measure_rates(const Setup& setup) {
+  const double runs = rate(32, 3, [&](int /*number*/, const auto& stop, auto& done) {
+    Client client(setup.service_socket);
+    const auto session = create(client, setup.directory + "/work");
+    while (session && !stop) {
+      if (run(client, *session)) ++done;
+    }
+    if (session) (void)client.ask("DELETE", *session, "");
+  });
+  std::printf("runs of ':', 32 connections, a session each: %.0f/s\n", runs);
+  std::vector<double> times;
+  std::mutex lock;
+  const double whole = rate(8, 5, [&](int /*number*/, const auto& stop, auto& done) {
+    Client client(setup.service_socket);
+    while (!stop) {
+      const auto start = Clock::now();
+      const auto session = create(client, setup.directory + "/work");
+      if (!session || !run(client, *session)) continue;
+      (void)client.ask("DELETE", *session, "");
+      const std::scoped_lock guard(lock);
+      times.push_back(seconds_since(start) * 1e6);
+      ++done;
+    }
+  });
+  std::printf(
+      "create, run, delete with an overlay, 8 connections: %.0f/s, p50 %.0f us, p99 %.0f us "
+      "(%.1fx)\n",
+      whole, percentile(times, 0.5), percentile(times, 0.99),
+      percentile(times, 0.99) / percentile(times, 0.5));
+}
+
+double pipe_rate(const std::string& command) {
+  const auto start = Clock::now();
+  std::FILE* pipe = ::popen(command.c_str(), "re");
+  std::vector<char> buffer(256 << 10);
+  std::uint64_t total = 0;
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) total += got;
+  (void)::pclose(pipe);
+  return static_cast<double>(total) / seconds_since(start);
+}
+
+std::string post(const std::string& path, std::string_view body) {
+  return fmt::format("POST {} HTTP/1.1\r\nContent-Length: {}\r\n\r\n{}", path, body.size(), body);
+}
+
+Result<void> measure_transfers(const Setup& setup) {
+  Client client(setup.service_socket);
+  TRY(const std::string session, create(client, setup.directory + "/work"));
+  // Lines of 100 bytes from a file in memory, so that the program that prints costs nearly nothing.
+  const std::string make =
+      fmt::format("head -c {} /dev/zero | tr '\\\\0' a | fold -w 99 > /tmp/lines", kTransfer);
+  TRY_VOID(client.ask("POST", session + "/run", fmt::format(R"({{"code":"{}"}})", make)));
+  auto start = Clock::now();
+  TRY(const std::uint64_t events,
+      client.ask_and_forget(post(session + "/run", R"({"code":"cat /tmp/lines"})")));
+  const double sse = static_cast<double>(kTransfer) / seconds_since(start);
+  const std::string lines = setup.directory + "/lines";
+  (void)std::system(
+      fmt::format("head -c {} /dev/zero | tr '\\0' a | fold -w 99 > {}", kTransfer, lines).c_str());
+  const double pipe = pipe_rate("cat " + lines);
+  std::printf(
+      "output of a run as events: %.0f MiB/s (%.0f MiB on the wire); the same through a pipe: %.0f "
+      "MiB/s (%.0f%%)\n",
+      sse / (1 << 20), static_cast<double>(events) / (1 << 20), pipe / (1 << 20), 100 * sse / pipe);
+  const std::string head =
+      "--b\r\nContent-Disposition: form-data; name=\"metadata\"; "
+      "filename=\"m\"\r\n\r\n{\"path\":\"big\"}\r\n"
+      "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n";
+  const std::string tail = "\r\n--b--\r\n";
+  const std::string content(kTransfer, 'x');
+  start = Clock::now();
+  TRY_VOID(write_all(
+      client.fd(),
+      fmt::format(
+          "POST {}/files/upload HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+          "Content-Length: {}\r\n\r\n{}",
+          session, head.size() + content.size() + tail.size(), head)));
+  TRY_VOID(write_all(client.fd(), content));
+  TRY_VOID(client.ask_and_forget(tail));
+  std::printf("upload: %.0f MiB/s\n",
+              static_cast<double>(kTransfer) / seconds_since(start) / (1 << 20));
+  start = Clock::now();
+  TRY(const std::uint64_t bytes, client.ask_and_forget(fmt::format(
+                                     "GET {}/files/download?path=big HTTP/1.1\r\n\r\n", session)));
+  std::printf("download: %.0f MiB/s\n",
+              static_cast<double>(bytes) / seconds_since(start) / (1 << 20));
+  TRY_VOID(client.ask("DELETE", session, ""));
+  return {};
+}
+
+void print_memory(const Setup& setup, const char* when) {
+  const auto status = read_file(fmt::format("/proc/{}/status", setup.service));
+  if (!status) return;
+  const std::size_t at = status->find("VmRSS:");
+  std::printf("resident memory of the service, %s: %.1f MiB\n", when,
+              static_cast<double>(std::strtoull(status->c_str() + at + 6, nullptr, 10)) / 1024);
+}
+
+Result<void> measure(Setup& setup, int rounds) {
+  std::printf("%s\n\n", host_line().c_str());
+  TRY(setup.service, start_service(setup));
+  print_memory(setup, "idle");
+  TRY_VOID(measure_round_trips(setup, rounds));
+  measure_rates(setup);
+  TRY_VOID(measure_transfers(setup));
+  print_memory(setup, "afterwards");
+  return {};
+}
+
+int bench_main(int rounds) {
+  Setup setup;
+  std::string pattern = "/var/tmp/glovebox-bench-XXXXXX";
+  setup.directory = ::mkdtemp(pattern.data());
+  std::filesystem::create_directory(setup.directory + "/work");
+  std::filesystem::create_directory(setup.directory + "/run");
+  setup.service_socket = setup.directory + "/run/service.sock";
+  setup.hello_socket = setup.directory + "/run/hello.sock";
+  asio::io_context io(1);
+  asio::co_spawn(io, accept_hello(io, setup.hello_socket), asio::detached);
+  std::thread hello([&io] { io.run(); });
+  const auto measured = measure(setup, rounds);
+  if (!measured) (void)std::fprintf(stderr, "bench_serve: %s\n", measured.error().message.c_str());
+  io.stop();
+  hello.join();
+  if (setup.service > 0) {
+    (void)::kill(setup.service, SIGTERM);
+    (void)::waitpid(setup.service, nullptr, 0);
+  }
+  std::filesystem::remove_all(setup.directory);
+  return measured ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace glovebox::bench
+
+int main(int argc, char** argv) {
+  return glovebox::bench::bench_main(argc > 1 ? std::atoi(argv[1]) : 2'000);
+}

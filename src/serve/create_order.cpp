@@ -1,0 +1,350 @@
+#include "serve/create_order.h"
+
+#include "authority/capability.h"
+#include "authority/json_codec.h"
+#include "base/quantity.h"
+
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <fnmatch.h>
+
+namespace glovebox::serve {
+namespace {
+
+using boost::json::value;
+using session::BindMode;
+using session::Persist;
+using session::WorkspaceMode;
+
+constexpr std::int64_t kMaxId = std::numeric_limits<std::uint32_t>::max() - 1;
+constexpr std::int64_t kMaxIdleSeconds = 10LL * 365 * 24 * 3600;
+constexpr std::array<std::string_view, 3> kBackends = {"process", "cell", "microvm"};
+
+// Names of secrets, as globs, without regard to case.
+constexpr std::array kSecretNames = {"*_API_KEY", "*_TOKEN",  "*_SECRET", "*_PASSWORD", "AWS_*",
+                                     "ALI_*",     "ALIYUN_*", "K8S_*",    "KUBE_*"};
+// Never passed on: the service's own, and what means something else or nothing inside a box.
+constexpr std::array kOutsideNames = {
+    "EXECD_*",  "GLOVEBOX_*",    "JUPYTER_HOST",  "JUPYTER_TOKEN", "HOME",     "USER",
+    "LOGNAME",  "SHELL",         "PWD",           "OLDPWD",        "SHLVL",    "_",
+    "PATH",     "TMPDIR",        "LD_*",          "XDG_*",         "DBUS_*",   "SSH_*",
+    "LISTEN_*", "NOTIFY_SOCKET", "BASH_*",        "ENV",           "HOSTNAME", "TERM",
+    "MAIL",     "INVOCATION_ID", "JOURNAL_STREAM"};
+
+template <class Globs>
+bool matches_any(const Globs& globs, const std::string& name) {
+  return std::ranges::any_of(
+      globs, [&](const char* glob) { return ::fnmatch(glob, name.c_str(), FNM_CASEFOLD) == 0; });
+}
+
+void check_absolute(std::string_view path, std::string_view where, BodyProblems& problems) {
+  if (!path.starts_with('/')) problems.add("'{}' is an absolute path", where);
+  if (path.find('\0') != std::string_view::npos) problems.add("'{}' holds a NUL byte", where);
+}
+
+std::optional<WorkspaceMode> read_mode(ObjectReader& reader) {
+  const auto mode = reader.text("mode");
+  if (!mode) return std::nullopt;
+  auto parsed = session::parse_workspace_mode(*mode);
+  if (parsed) return *parsed;
+  reader.wrong("mode", "one of rw, overlay, ro");
+  return std::nullopt;
+}
+
+session::WorkspaceRequest read_workspace(const value& body, const std::string& where,
+                                         BodyProblems& problems, Unknown unknown) {
+  session::WorkspaceRequest workspace;
+  ObjectReader reader(body, where + ".", problems, unknown);
+  const auto path = reader.text("path");
+  workspace.path = path.value_or("");
+  if (!path || path->empty()) {
+    problems.add("'{}.path' is required", where);
+  } else {
+    check_absolute(*path, where + ".path", problems);
+  }
+  workspace.mode = read_mode(reader);
+  if (const auto persist = reader.flag("persist")) {
+    if (workspace.mode.value_or(WorkspaceMode::Overlay) != WorkspaceMode::Overlay) {
+      problems.add("'{}.persist' is for mode overlay alone", where);
+    }
+    workspace.persist = *persist ? Persist::Keep : Persist::Discard;
+  }
+  return workspace;
+}
+
+void read_workspaces(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
+                     Unknown unknown) {
+  if (const value* workspace = reader.find("workspace")) {
+    order.session.workspaces.push_back(read_workspace(*workspace, "workspace", problems, unknown));
+  }
+  reader.each("overlays", [&](const value& element, const std::string& where) {
+    order.session.workspaces.push_back(read_workspace(element, where, problems, unknown));
+  });
+  // The default is the strong one, whatever a policy says about its own default.
+  for (session::WorkspaceRequest& workspace : order.session.workspaces) {
+    if (!workspace.mode && order.session.policy == session::PolicyChoice{}) {
+      workspace.mode = WorkspaceMode::Overlay;
+    }
+  }
+  if (order.session.workspaces.empty()) problems.add("'workspace' is required");
+}
+
+void read_binds(ObjectReader& reader, CreateOrder& order, BodyProblems& problems, Unknown unknown) {
+  order.extra_writable = reader.texts("extra_writable");
+  for (const std::string& path : order.extra_writable) {
+    check_absolute(path, "extra_writable", problems);
+    order.session.binds.push_back({.source = path, .dest = path, .mode = BindMode::Write});
+  }
+  reader.each("binds", [&](const value& element, const std::string& where) {
+    ObjectReader bind(element, where + ".", problems, unknown);
+    session::BindRequest request;
+    request.source = bind.text("source").value_or("");
+    if (request.source.empty()) {
+      problems.add("'{}.source' is required", where);
+    } else {
+      check_absolute(request.source, where + ".source", problems);
+    }
+    request.dest = bind.text("dest").value_or(request.source);
+    if (!request.dest.empty()) check_absolute(request.dest, where + ".dest", problems);
+    request.mode = bind.flag("readonly").value_or(false) ? BindMode::Read : BindMode::Write;
+    order.session.binds.push_back(std::move(request));
+  });
+}
+
+void read_env(ObjectReader& reader, CreateOrder& order, BodyProblems& problems, Unknown unknown) {
+  const value* passthrough = reader.find("env_passthrough");
+  if (passthrough == nullptr) return;
+  ObjectReader env(*passthrough, "env_passthrough.", problems, unknown);
+  const auto mode = env.text("mode");
+  order.env.keys = env.texts("keys");
+  if (!mode) {
+    order.env.keys.clear();  // keys mean nothing without a mode
+  } else if (*mode == "allow") {
+    order.env.mode = EnvPassthrough::Mode::Allow;
+  } else if (*mode != "deny") {
+    env.wrong("mode", "one of allow, deny");
+  }
+}
+
+void read_policy(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
+                 Unknown unknown) {
+  session::PolicyChoice& policy = order.session.policy;
+  policy.if_digest = reader.text("if_policy").value_or("");
+  const value* chosen = reader.find("policy");
+  if (chosen == nullptr) {
+    if (!policy.if_digest.empty()) problems.add("'if_policy' needs 'policy'");
+    return;
+  }
+  if (chosen->is_string()) {
+    policy.name = reader.text("policy").value_or("");
+    return;
+  }
+  ObjectReader inner(*chosen, "policy.", problems, unknown);
+  policy.name = inner.text("name").value_or("");
+  policy.sandbox = inner.text("sandbox").value_or("");
+  if (const value* document = inner.find("document")) {
+    policy.document = document->is_object() ? boost::json::serialize(*document)
+                                            : inner.text("document").value_or("");
+  }
+  if (policy.name.empty() == policy.document.empty()) {
+    problems.add("'policy' is a name, or an object with either 'name' or 'document'");
+  }
+}
+
+std::optional<authority::Capability> read_budget(const authority::BudgetInfo& info,
+                                                 const value& amount) {
+  std::uint64_t number = 0;
+  if (const boost::json::string* text = amount.if_string()) {
+    const auto parsed =
+        authority::parse_amount(info.kind, std::string_view(text->data(), text->size()));
+    if (!parsed) return std::nullopt;
+    number = *parsed;
+  } else {
+    boost::json::error_code no_number;
+    number = amount.to_number<std::uint64_t>(no_number);
+    if (no_number) return std::nullopt;
+  }
+  auto made = authority::make_budget(info.kind, number);
+  if (!made) return std::nullopt;
+  return *std::move(made);
+}
+
+void read_limits(ObjectReader& reader, CreateOrder& order,
+                 std::vector<authority::Capability>& handed, BodyProblems& problems,
+                 Unknown unknown) {
+  const value* limits = reader.find("limits");
+  if (limits == nullptr) return;
+  ObjectReader inner(*limits, "limits.", problems, unknown);
+  for (const authority::BudgetInfo& info : authority::kBudgets) {
+    const value* amount = inner.find(info.word);
+    if (amount == nullptr) continue;
+    auto budget = read_budget(info, *amount);
+    if (budget) {
+      handed.push_back(*std::move(budget));
+    } else {
+      inner.wrong(info.word, fmt::format("an amount such as {}",
+                                         info.unit == authority::Unit::Milliseconds ? "\"30s\""
+                                         : info.unit == authority::Unit::Bytes      ? "\"256MiB\""
+                                                                                    : "64"));
+    }
+  }
+  if (const value* cpus = inner.find("cpus")) {
+    const std::string text =
+        cpus->is_string() ? std::string(cpus->as_string()) : boost::json::serialize(*cpus);
+    const auto milli = parse_thousandths(text);
+    // Serialized numbers may come with an exponent, which is no amount a person writes.
+    const double number = cpus->is_double() ? cpus->as_double() : 0;
+    if (milli) {
+      order.session.cpus_milli = *milli;
+    } else if (number > 0 && number < 10'000) {
+      order.session.cpus_milli = static_cast<std::uint64_t>(number * 1'000);
+    } else {
+      inner.wrong("cpus", "a number such as 1.5");
+    }
+  }
+}
+
+void read_capabilities(ObjectReader& reader, std::vector<authority::Capability>& handed,
+                       CreateOrder& order, BodyProblems& problems) {
+  const value* capabilities = reader.find("capabilities");
+  if (capabilities == nullptr) return;
+  if (capabilities->is_object()) {
+    auto set = authority::set_from_json(*capabilities);
+    if (!set) return problems.add("'capabilities': {}", set.error().message);
+    order.session.handed = *std::move(set);
+    return;
+  }
+  reader.each("capabilities", [&](const value& element, const std::string& where) {
+    auto capability = authority::capability_from_json(element);
+    if (capability) {
+      handed.push_back(*std::move(capability));
+    } else {
+      problems.add("'{}': {}", where, capability.error().message);
+    }
+  });
+}
+
+void read_authority(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
+                    Unknown unknown) {
+  std::vector<authority::Capability> handed;
+  read_limits(reader, order, handed, problems, unknown);
+  read_capabilities(reader, handed, order, problems);
+  auto granted = authority::AuthoritySet::granting(handed);
+  if (!granted) return problems.add("'capabilities': {}", granted.error().message);
+  order.session.handed = order.session.handed.unite(*granted);
+}
+
+void read_identity(ObjectReader& reader, CreateOrder& order) {
+  if (const auto uid = reader.number("uid", 0, kMaxId))
+    order.session.uid = static_cast<uid_t>(*uid);
+  if (const auto gid = reader.number("gid", 0, kMaxId))
+    order.session.gid = static_cast<gid_t>(*gid);
+  if (const auto mode = reader.text("uid_mode")) {
+    if (*mode == "setpriv" || *mode == "userns") {
+      order.uid_mode = *mode;
+    } else {
+      reader.wrong("uid_mode", "one of setpriv, userns");
+    }
+  }
+}
+
+void read_labels(ObjectReader& reader, CreateOrder& order, BodyProblems& problems) {
+  order.session.name = reader.text("name").value_or("");
+  for (Field& label : reader.text_map("labels")) {
+    if (label.name.starts_with(kOwnLabels)) {
+      problems.add("'labels.{}': names that begin with '{}' are the service's own", label.name,
+                   kOwnLabels);
+    }
+    order.session.labels.emplace(std::move(label.name), std::move(label.value));
+  }
+}
+
+void read_settings(ObjectReader& reader, CreateOrder& order) {
+  if (const auto profile = reader.text("profile")) {
+    if (*profile == "balanced") {
+      order.profile = Profile::Balanced;
+    } else if (*profile != "strict") {
+      reader.wrong("profile", "one of strict, balanced");
+    }
+  }
+  if (const auto idle = reader.number("idle_timeout_seconds", 0, kMaxIdleSeconds)) {
+    order.session.idle_timeout = std::chrono::seconds(*idle);
+  }
+  if (const auto backend = reader.text("backend")) {
+    const auto* const found = std::ranges::find(kBackends, *backend);
+    if (found == kBackends.end()) {
+      reader.wrong("backend", "one of process, cell, microvm");
+    } else {
+      order.session.backend = static_cast<plan::Backend>(found - kBackends.begin());
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view to_text(Profile profile) {
+  return profile == Profile::Strict ? "strict" : "balanced";
+}
+
+std::string_view to_text(EnvPassthrough::Mode mode) {
+  return mode == EnvPassthrough::Mode::Deny ? "deny" : "allow";
+}
+
+Result<CreateOrder, ApiError> read_create_order(const value& body, Unknown unknown) {
+  CreateOrder order;
+  BodyProblems problems;
+  bool share_net = false;
+  {
+    ObjectReader reader(body, "", problems, unknown);
+    read_policy(reader, order, problems, unknown);
+    read_workspaces(reader, order, problems, unknown);
+    read_binds(reader, order, problems, unknown);
+    read_env(reader, order, problems, unknown);
+    read_authority(reader, order, problems, unknown);
+    read_identity(reader, order);
+    read_labels(reader, order, problems);
+    read_settings(reader, order);
+    share_net = reader.flag("share_net").value_or(false);
+  }
+  TRY_VOID(problems.check());
+  if (share_net) {
+    return refuse(400, "NOT_SUPPORTED",
+                  "'share_net' is true: a box shares no network with its host. Leave it out, and "
+                  "hand in what the box may connect to");
+  }
+  return order;
+}
+
+void hide_in_labels(const CreateOrder& order, std::string_view owner,
+                    std::map<std::string, std::string>& labels) {
+  labels["execd.profile"] = to_text(order.profile);
+  labels["execd.uid_mode"] = order.uid_mode;
+  labels["execd.env_mode"] = to_text(order.env.mode);
+  labels["execd.extra_writable"] = std::to_string(order.extra_writable.size());
+  labels[std::string(kOwnerLabel)] = owner;
+}
+
+std::vector<plan::EnvEntry> passed_environment(const EnvPassthrough& rules,
+                                               const std::vector<std::string>& environment,
+                                               const std::vector<std::string>& secrets) {
+  std::vector<plan::EnvEntry> passed;
+  for (const std::string& entry : environment) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    const std::string name = entry.substr(0, equals);
+    const bool listed = std::ranges::find(rules.keys, name) != rules.keys.end();
+    const bool wanted = rules.mode == EnvPassthrough::Mode::Allow ? listed
+                        : rules.keys.empty()                      ? !matches_any(kSecretNames, name)
+                                                                  : !listed;
+    if (!wanted || matches_any(kOutsideNames, name)) continue;
+    if (std::ranges::find(secrets, name) != secrets.end()) continue;
+    passed.push_back({name, entry.substr(equals + 1)});
+  }
+  return passed;
+}
+
+}  // namespace glovebox::serve

@@ -1,0 +1,53 @@
+// A request for a session, from its JSON.
+//
+// Everything that can be said without looking at the host is said here, before anything is made:
+// the types, the names of modes and profiles, what excludes what. What needs the host (whether a
+// path is there and where it leads) is in host_rules.h.
+#pragma once
+
+#include "serve/json_body.h"
+#include "session/request.h"
+
+#include <boost/json/value.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace glovebox::serve {
+
+// Whether /tmp is the session's own.
+enum class Profile : std::uint8_t { Strict, Balanced };
+std::string_view to_text(Profile profile);
+
+// Which variables of the service's own environment a session sees.
+struct EnvPassthrough {
+  enum class Mode : std::uint8_t { Deny, Allow };
+  Mode mode = Mode::Deny;
+  std::vector<std::string> keys;
+};
+std::string_view to_text(EnvPassthrough::Mode mode);
+
+struct CreateOrder {
+  session::SessionRequest session;
+  Profile profile = Profile::Strict;
+  EnvPassthrough env;
+  std::vector<std::string> extra_writable;
+  std::string uid_mode = "setpriv";  // both words mean the same here: ids as the box sees them
+};
+
+Result<CreateOrder, ApiError> read_create_order(const boost::json::value& body, Unknown unknown);
+
+// Labels that are the service's own and not shown: what of an order a session cannot hold itself.
+inline constexpr std::string_view kOwnLabels = "execd.";
+inline constexpr std::string_view kOwnerLabel = "execd.owner";
+void hide_in_labels(const CreateOrder& order, std::string_view owner,
+                    std::map<std::string, std::string>& labels);
+
+// The variables of `environment` (NAME=value) that the rules let through, without those that only
+// make sense outside the box and without the service's own secrets.
+std::vector<plan::EnvEntry> passed_environment(const EnvPassthrough& rules,
+                                               const std::vector<std::string>& environment,
+                                               const std::vector<std::string>& secrets);
+
+}  // namespace glovebox::serve

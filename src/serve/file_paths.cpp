@@ -1,0 +1,89 @@
+#include "serve/file_paths.h"
+
+#include "serve/host_rules.h"
+
+#include <optional>
+
+namespace glovebox::serve {
+
+FileRoots::FileRoots(const session::SessionInfo& info) {
+  for (const session::WorkspaceInfo& workspace : info.workspaces) {
+    roots_.push_back({workspace.path, workspace.mode != session::WorkspaceMode::Read});
+  }
+  // A workspace goes by the name it was asked for as well.
+  for (std::size_t i = 0; i < info.effective.workspaces.size() && i < info.workspaces.size(); ++i) {
+    const std::string& asked = info.effective.workspaces[i].path;
+    if (asked != info.workspaces[i].path) roots_.push_back({asked, roots_[i].writable});
+  }
+  for (const session::BindRequest& bind : info.effective.binds) {
+    roots_.push_back(
+        {bind.dest.empty() ? bind.source : bind.dest, bind.mode == session::BindMode::Write});
+  }
+}
+
+Result<FilePath, ApiError> FileRoots::find(std::string_view path, FileUse use) const {
+  if (path.empty()) return refuse(400, "INVALID_FILE", "a path is empty");
+  if (path.find('\0') != std::string_view::npos) {
+    return refuse(400, "INVALID_FILE", "a path holds a NUL byte");
+  }
+  const std::string home = roots_.empty() ? "/home/box" : roots_.front().path;
+  const std::string absolute =
+      path.starts_with('/') ? std::string(path) : fmt::format("{}/{}", home, path);
+  const std::optional<std::string> normal = normal_path(absolute);
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; normal && i < roots_.size(); ++i) {
+    if (!is_within(*normal, roots_[i].path)) continue;
+    if (!best || roots_[i].path.size() > roots_[*best].path.size()) best = i;
+  }
+  if (!best) return refuse(400, "INVALID_FILE", "{}: outside of the session's workspaces", path);
+  if (use == FileUse::Write && !roots_[*best].writable) {
+    return refuse(403, "RUNTIME_ERROR", "{}: {} is read-only", path, roots_[*best].path);
+  }
+  return FilePath{*normal, *best};
+}
+
+std::string FileRoots::relative(std::string_view path) const {
+  if (roots_.empty() || !is_within(path, roots_.front().path)) return std::string(path);
+  std::string_view below = path.substr(std::min(roots_.front().path.size(), path.size()));
+  while (below.starts_with('/')) below.remove_prefix(1);
+  return below.empty() ? "." : std::string(below);
+}
+
+std::optional<std::string> normal_path(std::string_view absolute) {
+  std::vector<std::string_view> parts;
+  while (!absolute.empty()) {
+    const std::size_t end = std::min(absolute.find('/'), absolute.size());
+    const std::string_view part = absolute.substr(0, end);
+    absolute.remove_prefix(std::min(end + 1, absolute.size()));
+    if (part.empty() || part == ".") continue;
+    if (part != "..") {
+      parts.push_back(part);
+    } else if (parts.empty()) {
+      return std::nullopt;
+    } else {
+      parts.pop_back();
+    }
+  }
+  std::string normal;
+  for (const std::string_view part : parts) normal.append("/").append(part);
+  return normal.empty() ? "/" : normal;
+}
+
+std::optional<std::uint32_t> mode_from_digits(std::int64_t digits) {
+  if (digits < 0 || digits > 7777) return std::nullopt;
+  std::uint32_t mode = 0;
+  for (std::int64_t place = 1000; place > 0; place /= 10) {
+    const std::int64_t digit = digits / place % 10;
+    if (digit > 7) return std::nullopt;
+    mode = mode * 8 + static_cast<std::uint32_t>(digit);
+  }
+  return mode;
+}
+
+std::int64_t mode_to_digits(std::uint32_t mode) {
+  std::int64_t digits = 0;
+  for (int shift = 6; shift >= 0; shift -= 3) digits = digits * 10 + ((mode >> shift) & 7U);
+  return digits;
+}
+
+}  // namespace glovebox::serve

@@ -1,0 +1,35 @@
+// What a session may ask of this host: which directories it may be handed.
+//
+// Paths are compared as the kernel would walk them: resolved, and component by component, so that
+// neither "..", a link, nor a name that merely begins alike passes. What was resolved is what is
+// handed on. These functions look at the disk; they run on the pool.
+#pragma once
+
+#include "serve/create_order.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace glovebox::serve {
+
+struct HostRules {
+  std::vector<std::string> allowed_writable;
+  std::vector<std::string> allowed_workspaces;  // empty: any
+  // Directories and files that no box may see: state, sockets, tokens, settings.
+  std::vector<std::string> own;
+  std::string shared_tmp;
+};
+
+// Whether `path` is `root` or lies below it.
+bool is_within(std::string_view path, std::string_view root);
+
+// The path with every link resolved as far as it exists; what does not exist yet is appended as it
+// is, and may not hold "..".
+Result<std::string> resolve_existing_part(const std::string& path);
+
+// Checks the order, resolves its paths and adds what its profile means. 400 RUNTIME_ERROR for a
+// path that is not allowed.
+Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& order);
+
+}  // namespace glovebox::serve

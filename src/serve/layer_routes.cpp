@@ -1,0 +1,186 @@
+// What a session changed: shown, taken over, taken back.
+#include "serve/handlers.h"
+#include "serve/helpers.h"
+
+#include <boost/json/array.hpp>
+
+#include <memory>
+
+#include <unistd.h>
+
+namespace glovebox::serve {
+namespace {
+
+namespace json = boost::json;
+using session::DiffForm;
+
+constexpr std::size_t kBuffer = 256 << 10;
+
+struct DiffChoice {
+  DiffForm form;
+  std::string_view type;
+};
+
+DiffChoice choose_form(const Request& request) {
+  const std::string* accept = request.find_header("accept");
+  const std::string wanted = accept == nullptr ? "" : *accept;
+  const auto asks = [&](std::string_view type) { return wanted.find(type) != std::string::npos; };
+  // What is named first in the list of types that a client takes is not looked at: one is enough.
+  if (asks("application/json")) {
+    return {DiffForm::Json, "application/json; charset=utf-8"};
+  }
+  if (asks("text/x-diff") || asks("text/x-patch") || asks("text/plain")) {
+    return {DiffForm::Unified, "text/x-diff; charset=utf-8"};
+  }
+  return {DiffForm::TarGz, "application/gzip"};
+}
+
+asio::awaitable<void> send_file(Call& call, const session::DiffBody& body) {
+  const auto buffer = std::make_unique<char[]>(kBuffer);
+  std::uint64_t sent = 0;
+  while (sent < body.size) {
+    const ssize_t got = ::pread(body.file.get(), buffer.get(), kBuffer, static_cast<off_t>(sent));
+    if (got <= 0) co_return;  // the answer breaks off, which the client sees
+    sent += static_cast<std::uint64_t>(got);
+    const auto passed = co_await call.exchange.send({buffer.get(), static_cast<std::size_t>(got)});
+    if (!passed) co_return;
+  }
+  (void)co_await call.exchange.finish("");
+}
+
+session::LayerChoice layer_of(const Request& request) {
+  const std::string* workspace = request.find_query("workspace");
+  return session::LayerChoice{workspace == nullptr ? "" : *workspace};
+}
+
+json::array changes_json(const std::vector<workspace::Change>& changes) {
+  json::array array;
+  for (const workspace::Change& change : changes) {
+    json::object object;
+    object["path"] = change.path;
+    object["kind"] = workspace::to_text(change.kind);
+    if (!change.from.empty()) object["from"] = change.from;
+    array.push_back(std::move(object));
+  }
+  return array;
+}
+
+json::array conflicts_json(const std::vector<workspace::Conflict>& conflicts) {
+  json::array array;
+  for (const workspace::Conflict& conflict : conflicts) {
+    array.push_back({{"path", conflict.path}, {"why", conflict.why}});
+  }
+  return array;
+}
+
+json::array held_json(const std::vector<workspace::Held>& held) {
+  json::array array;
+  for (const workspace::Held& one : held) {
+    array.push_back({{"path", one.path}, {"rule", one.rule}, {"why", one.why}});
+  }
+  return array;
+}
+
+Result<session::CommitRequest, ApiError> read_commit(const Call& call, const json::value& body) {
+  session::CommitRequest request;
+  BodyProblems problems;
+  {
+    ObjectReader reader(body, "", problems, unknown_fields(call));
+    request.where.workspace = reader.text("workspace").value_or("");
+    request.selection.only = reader.texts("only");
+    request.selection.reject = reader.texts("reject");
+    request.selection.accept_paths = reader.texts("accept_risky");
+    request.selection.accept_rules = reader.texts("accept_rules");
+    if (reader.flag("dry_run").value_or(false)) request.act = workspace::Act::DryRun;
+  }
+  TRY_VOID(problems.check());
+  return request;
+}
+
+}  // namespace
+
+asio::awaitable<Answer> session_diff(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  const DiffChoice choice = choose_form(call.request);
+  auto body = co_await call.service.manager.diff(info.id, layer_of(call.request), choice.form);
+  if (!body) {
+    if (body.error().code == Code::Exhausted) {
+      co_return refuse(413, "DIFF_TOO_LARGE", "{}", body.error().message);
+    }
+    if (body.error().code == Code::Unsupported) {
+      co_return refuse(400, "NOT_SUPPORTED", "{}", body.error().message);
+    }
+    co_return tl::unexpected(to_api_error(body.error()));
+  }
+  Response head;
+  head.headers = {{"Content-Type", std::string(choice.type)},
+                  {"X-Glovebox-Changes", std::to_string(body->changes)}};
+  if (choice.form == DiffForm::TarGz) {
+    head.headers.push_back(
+        {"Content-Disposition", fmt::format("attachment; filename=\"{}.tar.gz\"", info.id)});
+  }
+  call.exchange.begin(std::move(head), Length{body->size});
+  co_await send_file(call, *body);
+  co_return already_sent();
+}
+
+asio::awaitable<Answer> commit_session(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  CO_TRY(const json::value body, co_await read_json(call, Empty::Fine));
+  CO_TRY(session::CommitRequest request, read_commit(call, body));
+  const bool dry_run = request.act == workspace::Act::DryRun;
+  auto result = co_await call.service.manager.commit(info.id, std::move(request));
+  if (!result) {
+    if (result.error().code == Code::Unsupported) {
+      co_return refuse(400, "NOT_SUPPORTED", "{}", result.error().message);
+    }
+    co_return tl::unexpected(to_api_error(result.error()));
+  }
+  json::object fields = {{"session_id", info.id},
+                         {"dry_run", dry_run},
+                         {"applied", result->applied.size()},
+                         {"held", result->held.size()},
+                         {"conflicts", result->conflicts.size()}};
+  if (info.policy) fields["policy_digest"] = info.policy->digest;
+  audit(call, "commit", std::move(fields));
+  json::object answer;
+  answer["commit"] = result->number;
+  answer["dry_run"] = dry_run;
+  answer["applied"] = changes_json(result->applied);
+  answer["held"] = held_json(result->held);
+  answer["conflicts"] = conflicts_json(result->conflicts);
+  if (!result->is_refused()) co_return json_answer(200, answer);
+  ApiError refused{.status = 409,
+                   .code = "COMMIT_REFUSED",
+                   .message = "nothing was taken over: some paths are held or conflict",
+                   .more = std::move(answer),
+                   .headers = {}};
+  co_return tl::unexpected(std::move(refused));
+}
+
+asio::awaitable<Answer> undo_commit(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  auto result = co_await call.service.manager.undo(info.id, layer_of(call.request));
+  if (!result) {
+    if (result.error().code == Code::NotFound) {
+      co_return refuse(404, "COMMIT_NOT_FOUND", "{}", result.error().message);
+    }
+    co_return tl::unexpected(to_api_error(result.error()));
+  }
+  audit(call, "undo", {{"session_id", info.id}, {"commit", result->number}});
+  json::object answer;
+  answer["commit"] = result->number;
+  json::array restored;
+  for (const std::string& path : result->restored) restored.emplace_back(path);
+  answer["restored"] = std::move(restored);
+  answer["conflicts"] = conflicts_json(result->conflicts);
+  if (result->conflicts.empty()) co_return json_answer(200, answer);
+  ApiError refused{.status = 409,
+                   .code = "UNDO_REFUSED",
+                   .message = "nothing was taken back: some paths changed since",
+                   .more = std::move(answer),
+                   .headers = {}};
+  co_return tl::unexpected(std::move(refused));
+}
+
+}  // namespace glovebox::serve

@@ -1,0 +1,296 @@
+#include "serve/run_service.h"
+
+#include "base/file.h"
+#include "policy/load.h"
+#include "serve/http/server.h"
+#include "serve/sd_notify.h"
+#include "serve/service.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace glovebox::serve {
+namespace {
+
+constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t kMaxToken = 4'096;
+constexpr std::chrono::seconds kLayerLook{30};
+// Variables that hold a token when none is set up otherwise.
+constexpr std::array kTokenVariables = {"GLOVEBOX_TOKEN", "EXECD_ACCESS_TOKEN"};
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
+    text.pop_back();
+  }
+  return text;
+}
+
+Result<std::string> read_secret(const TokenConfig& token) {
+  if (!token.env.empty()) {
+    const char* value = std::getenv(token.env.c_str());
+    if (value == nullptr)
+      return fail(Code::NotFound, "token {}: ${} is not set", token.name, token.env);
+    return trimmed(value);
+  }
+  TRY(const UniqueFd file, open_file(token.file, O_RDONLY));
+  struct stat known{};
+  if (::fstat(file.get(), &known) != 0) return fail_os(errno, "look at {}", token.file);
+  if ((known.st_mode & S_IRWXO) != 0) {
+    return fail(Code::Denied, "token {}: everybody may read {} (chmod o= {})", token.name,
+                token.file, token.file);
+  }
+  TRY(std::string text, read_fd(file, kMaxToken));
+  return trimmed(std::move(text));
+}
+
+Result<std::shared_ptr<const authority::AuthoritySet>> read_ceiling(const TokenConfig& token) {
+  if (token.ceiling.empty()) return std::shared_ptr<const authority::AuthoritySet>();
+  const auto loaded = policy::load_policy(token.ceiling);
+  if (!loaded) {
+    return fail(Code::Invalid, "ceiling of token {}: {}", token.name,
+                policy::to_text(loaded.error()));
+  }
+  return std::make_shared<const authority::AuthoritySet>(loaded->policy.authority);
+}
+
+Result<Auth> make_auth(const Config& config) {
+  Auth auth;
+  for (const TokenConfig& token : config.tokens) {
+    TRY(const std::string secret, read_secret(token));
+    Identity identity;
+    identity.name = "token:" + token.name;
+    identity.scopes = token.scopes;
+    identity.max_sessions = token.max_sessions;
+    TRY(identity.ceiling, read_ceiling(token));
+    TRY_VOID(auth.add_token(secret, std::move(identity)));
+  }
+  for (const char* variable : kTokenVariables) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    Identity identity;
+    identity.name = fmt::format("token:${}", variable);
+    identity.scopes = {Scope::Admin};
+    TRY_VOID(auth.add_token(value, std::move(identity)));
+  }
+  auth.trust_uid(::geteuid());
+  auth.trust_uid(0);
+  for (const uid_t uid : config.socket_uids) auth.trust_uid(uid);
+  for (const std::string& origin : config.allowed_origins) auth.allow_origin(origin);
+  return auth;
+}
+
+std::vector<std::string> secret_names(const Config& config) {
+  std::vector<std::string> names(kTokenVariables.begin(), kTokenVariables.end());
+  for (const TokenConfig& token : config.tokens) {
+    if (!token.env.empty()) names.push_back(token.env);
+  }
+  return names;
+}
+
+// The environment without the tokens, which then are in no process that is started from here.
+std::vector<std::string> take_environment(const std::vector<std::string>& secrets) {
+  for (const std::string& name : secrets) (void)::unsetenv(name.c_str());
+  std::vector<std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    environment.emplace_back(*entry);
+  }
+  return environment;
+}
+
+Result<void> check_reach(const Listener& listener, const Auth& auth) {
+  if (!is_reachable_from_outside(listener) || auth.has_tokens()) return {};
+  return fail(Code::Denied,
+              "{} can be reached from other hosts and there is no token: set one up ([[token]], or "
+              "$GLOVEBOX_TOKEN), or listen on 127.0.0.1",
+              listener.name);
+}
+
+using Listeners = std::vector<std::shared_ptr<Listener>>;
+
+Result<Listeners> open_listeners(asio::io_context& io, const Config& config, const Auth& auth) {
+  TRY(Listeners listeners, take_activated(io));
+  // A service manager's sockets take the place of those in the settings.
+  if (listeners.empty()) {
+    for (const std::string& text : config.listen) {
+      TRY(const TcpAddress address, parse_tcp_address(text));
+      TRY(std::shared_ptr<Listener> listener, listen_tcp(io, address));
+      listeners.push_back(std::move(listener));
+    }
+    if (!config.socket.empty()) {
+      TRY(std::shared_ptr<Listener> listener, listen_unix(io, config.socket));
+      listeners.push_back(std::move(listener));
+    }
+  }
+  if (listeners.empty()) return fail(Code::Invalid, "nothing to listen on");
+  std::shared_ptr<asio::ssl::context> tls;
+  if (!config.tls_certificate.empty()) {
+    TRY(tls, load_tls(config.tls_certificate, config.tls_key));
+  }
+  for (const auto& listener : listeners) {
+    TRY_VOID(check_reach(*listener, auth));
+    if (listener->family == SocketFamily::Tcp) listener->tls = tls;
+  }
+  return listeners;
+}
+
+Result<std::string> make_shared_tmp(const Config& config) {
+  if (!config.session.shared_tmp.empty()) return config.session.shared_tmp;
+  const std::string path = config.state_directory + "-shared-tmp";
+  std::error_code problem;
+  std::filesystem::create_directories(path, problem);
+  if (problem) return fail_os(problem.value(), "make {}", path);
+  if (::chmod(path.c_str(), 01777) != 0) return fail_os(errno, "set the mode of {}", path);
+  return path;
+}
+
+HostRules make_rules(const ServiceSetup& setup, std::string shared_tmp) {
+  const Config& config = setup.config;
+  HostRules rules;
+  rules.allowed_writable = config.session.allowed_writable;
+  rules.allowed_workspaces = config.session.allowed_workspaces;
+  rules.shared_tmp = std::move(shared_tmp);
+  rules.own = setup.own_files;
+  rules.own.push_back(config.state_directory);
+  for (const std::string& path : {config.socket, config.audit_file, config.tls_key}) {
+    if (!path.empty()) rules.own.push_back(path);
+  }
+  for (const TokenConfig& token : config.tokens) {
+    if (!token.file.empty()) rules.own.push_back(token.file);
+  }
+  return rules;
+}
+
+session::ManagerSettings manager_settings(const ServiceSetup& setup,
+                                          std::shared_ptr<policy::PolicyStore> policies) {
+  const Config& config = setup.config;
+  session::ManagerSettings settings;
+  settings.launcher = setup.launcher;
+  settings.state_directory = config.state_directory;
+  settings.max_sessions = config.session.max;
+  settings.default_idle = config.session.idle_timeout;
+  settings.most_diff_bytes = config.session.diff_max_bytes;
+  settings.policies = std::move(policies);
+  return settings;
+}
+
+observe::LogLevel level_of(const std::string& name) {
+  if (name == "error") return observe::LogLevel::Error;
+  return name == "debug" ? observe::LogLevel::Debug : observe::LogLevel::Info;
+}
+
+void tell_manager(const Service& service, std::string_view state) {
+  if (const auto told = notify_manager(state); !told) {
+    service.log.write(observe::LogLevel::Error, told.error().message);
+  }
+}
+
+// Keeps the number of bytes in all layers fresh, for the bound on them.
+asio::awaitable<void> watch_layers(Service& service) {
+  asio::steady_timer timer(service.io);
+  for (;;) {
+    const auto bytes = co_await service.manager.layer_bytes();
+    if (bytes) service.layer_bytes = *bytes;
+    timer.expires_after(kLayerLook);
+    const auto [problem] = co_await timer.async_wait(kTuple);
+    if (problem) co_return;
+  }
+}
+
+asio::awaitable<void> begin(Service& service, Server& server, Listeners listeners) {
+  service.abilities = co_await service.manager.probe();
+  if (!service.abilities.available) {
+    service.log.write(observe::LogLevel::Error, "isolation unavailable",
+                      {{"reason", service.abilities.problem}});
+  }
+  for (auto& listener : listeners) {
+    service.log.write(observe::LogLevel::Info, "listening", {{"address", listener->name}});
+    server.listen(std::move(listener));
+  }
+  tell_manager(service, "READY=1");
+  asio::co_spawn(service.io, watch_layers(service), asio::detached);
+}
+
+asio::awaitable<void> obey_signals(Service& service, Server& server) {
+  asio::signal_set signals(service.io, SIGTERM, SIGINT, SIGHUP);
+  for (;;) {
+    const auto [problem, number] = co_await signals.async_wait(kTuple);
+    if (problem || number != SIGHUP) break;
+    const auto changed = reload_policies(service);
+    const auto reopened = service.audit.reopen();
+    for (const Error* error :
+         {changed ? nullptr : &changed.error(), reopened ? nullptr : &reopened.error()}) {
+      if (error != nullptr) service.log.write(observe::LogLevel::Error, error->message);
+    }
+  }
+  service.log.write(observe::LogLevel::Info, "ending");
+  tell_manager(service, "STOPPING=1");
+  co_await server.drain(service.config.drain);
+  co_await service.manager.stop(service.config.session.on_stop == OnStop::Delete
+                                    ? session::LayerFate::Remove
+                                    : session::LayerFate::Keep);
+  service.io.stop();
+}
+
+}  // namespace
+
+Result<void> check_setup(const ServiceSetup& setup) {
+  TRY(const Auth auth, make_auth(setup.config));
+  for (const std::string& text : setup.config.listen) {
+    TRY(const TcpAddress address, parse_tcp_address(text));
+    if (!address.is_loopback && !auth.has_tokens()) {
+      return fail(Code::Denied, "{} can be reached from other hosts and there is no token", text);
+    }
+  }
+  if (!setup.config.tls_certificate.empty()) {
+    TRY_VOID(load_tls(setup.config.tls_certificate, setup.config.tls_key));
+  }
+  return {};
+}
+
+Result<void> run_service(ServiceSetup setup) {
+  (void)std::signal(SIGPIPE, SIG_IGN);  // a client that went away is an error of one write
+  const Config& config = setup.config;
+  asio::io_context io(1);
+  TRY(Auth auth, make_auth(config));
+  const std::vector<std::string> secrets = secret_names(config);
+  std::vector<std::string> environment = take_environment(secrets);
+  TRY(Listeners listeners, open_listeners(io, config, auth));
+  observe::Audit audit;
+  if (!config.audit_file.empty()) {
+    TRY(audit, observe::Audit::open(config.audit_file));
+  }
+  auto policies = std::make_shared<policy::PolicyStore>();
+  TRY(const std::unique_ptr<session::Manager> manager,
+      session::Manager::open(io, manager_settings(setup, policies)));
+  TRY(std::string shared_tmp, make_shared_tmp(config));
+  Service service(io, config, *manager, level_of(config.log_level));
+  service.auth = std::move(auth);
+  service.rules = make_rules(setup, std::move(shared_tmp));
+  service.policies = policies;
+  service.audit = std::move(audit);
+  service.environment = std::move(environment);
+  service.secret_names = secrets;
+  TRY_VOID(reload_policies(service));
+  observe_sessions(service);
+  Server server(
+      io, config.http, [&service](Exchange& exchange) { return dispatch(service, exchange); },
+      [&service](const std::string& bug) {
+        service.log.write(observe::LogLevel::Error, "a bug in glovebox", {{"bug", bug}});
+      });
+  service.http_counts = [&server] { return server.counts(); };
+  asio::co_spawn(io, obey_signals(service, server), asio::detached);
+  asio::co_spawn(io, begin(service, server, std::move(listeners)), asio::detached);
+  io.run();
+  return {};
+}
+
+}  // namespace glovebox::serve

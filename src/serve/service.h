@@ -1,0 +1,90 @@
+// Everything that handlers share.
+#pragma once
+
+#include "base/result.h"
+#include "observe/log.h"
+#include "observe/metrics.h"
+#include "policy/store.h"
+#include "serve/auth.h"
+#include "serve/config.h"
+#include "serve/host_rules.h"
+#include "serve/http/exchange.h"
+#include "session/manager.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace glovebox::serve {
+
+// How many denials are remembered, of all sessions together.
+inline constexpr std::size_t kKeptDenials = 4'096;
+
+struct Service {
+  Service(asio::io_context& loop, const Config& settings, session::Manager& sessions,
+          observe::LogLevel level)
+      : io(loop), config(settings), manager(sessions), log(level) {}
+
+  asio::io_context& io;
+  const Config& config;
+  Auth auth;
+  HostRules rules;
+  session::Manager& manager;
+  std::shared_ptr<policy::PolicyStore> policies;
+  observe::Log log;
+  observe::Audit audit;
+  observe::Metrics metrics;
+  observe::MachineMeter meter;
+  session::Manager::Abilities abilities;
+  std::vector<std::string> environment;   // of the service, NAME=value
+  std::vector<std::string> secret_names;  // variables that hold tokens
+  std::deque<session::SessionEvent> denials;
+  // Sessions that have had background runs: their records are asked for after the box is gone too.
+  std::map<std::string, std::shared_ptr<session::LiveSession>, std::less<>> with_background;
+  // Bytes of all layers when last looked, and what uploads added since.
+  std::uint64_t layer_bytes = 0;
+  std::function<HttpCounts()> http_counts;
+  asio::thread_pool pool{1};
+};
+
+// One request on its way through a handler.
+struct Call {
+  Service& service;
+  Exchange& exchange;
+  Request& request;
+  Identity identity;
+  std::string_view route;
+};
+
+// Answers a request: who asks, which route, is it allowed, and the handler. Never fails.
+asio::awaitable<Response> dispatch(Service& service, Exchange& exchange);
+
+// Tells metrics and audit about what happens to sessions. Once, after the start.
+void observe_sessions(Service& service);
+
+// Loads the policies of the directory again; the old ones stay when any is wrong.
+Result<std::size_t> reload_policies(Service& service);
+
+// Runs something that blocks on the pool and comes back to the loop with what it returned.
+template <class Function>
+asio::awaitable<std::invoke_result_t<Function>> call_and_return(Function function) {
+  co_return function();
+}
+template <class Function>
+asio::awaitable<std::invoke_result_t<Function>> on_pool(Service& service, Function function) {
+  co_return co_await asio::co_spawn(service.pool, call_and_return(std::move(function)),
+                                    asio::use_awaitable);
+}
+
+}  // namespace glovebox::serve

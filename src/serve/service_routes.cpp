@@ -1,0 +1,159 @@
+// About the service itself.
+#include "base/file.h"
+#include "policy/load.h"
+#include "policy/print.h"
+#include "policy/templates.h"
+#include "serve/handlers.h"
+#include "serve/helpers.h"
+#include "serve/http/date.h"
+#include "serve/openapi.h"
+
+#include <boost/json/array.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace glovebox::serve {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxPolicy = 1 << 20;
+
+bool is_policy_file(const std::filesystem::path& path) {
+  const std::string extension = path.extension().string();
+  return extension == ".yaml" || extension == ".yml" || extension == ".json";
+}
+
+Result<std::vector<policy::NamedText>> read_policies(const std::string& directory) {
+  std::vector<policy::NamedText> documents;
+  // The templates come with the product; a file of the same name takes the place of one.
+  std::error_code problem;
+  std::filesystem::directory_iterator entries(directory, problem);
+  if (problem) return fail_os(problem.value(), "read policies of {}", directory);
+  for (const auto& entry : entries) {
+    if (!is_policy_file(entry.path()) || !entry.is_regular_file(problem)) continue;
+    TRY(std::string text, read_file(entry.path().string(), kMaxPolicy));
+    documents.push_back({entry.path().stem().string(), std::move(text)});
+  }
+  std::ranges::sort(documents, {}, &policy::NamedText::name);
+  return documents;
+}
+
+json::object policy_json(std::string_view name, std::string_view sandbox,
+                         const policy::Policy& policy) {
+  json::object object;
+  object["name"] = name;
+  if (!sandbox.empty()) object["sandbox"] = sandbox;
+  if (const auto digest = policy::digest(policy)) object["digest"] = *digest;
+  return object;
+}
+
+void add_file(json::array& policies, const policy::PolicyFile& file, std::string_view name) {
+  const auto names = file.names();
+  for (std::size_t i = 0; i < file.sandboxes.size(); ++i) {
+    policies.push_back(
+        policy_json(name, i < names.size() ? names[i] : "", file.sandboxes[i].policy));
+  }
+}
+
+void set_gauges(Service& service) {
+  const auto sessions = service.manager.counts();
+  observe::Metrics& metrics = service.metrics;
+  metrics.set("execd.isolation.session.count", {}, static_cast<double>(sessions.alive));
+  metrics.set("glovebox.sessions.dead", {}, static_cast<double>(sessions.dead));
+  metrics.set("glovebox.launcher.restarts", {}, static_cast<double>(sessions.launcher_restarts));
+  metrics.set("execd.isolation.upper.usage_bytes", {}, static_cast<double>(service.layer_bytes));
+  const HttpCounts http = service.http_counts();
+  metrics.set("glovebox.http.connections.open", {}, static_cast<double>(http.open_connections));
+  metrics.set("glovebox.http.requests.open", {}, static_cast<double>(http.open_requests));
+  metrics.set("glovebox.http.refused", {}, static_cast<double>(http.refused));
+  const observe::MachineLoad load = service.meter.read();
+  metrics.set("execd.system.cpu.usage", {}, load.cpu_used_percent);
+  metrics.set("execd.system.memory.usage_bytes", {}, load.memory_used_mib * 1024 * 1024);
+}
+
+}  // namespace
+
+Result<std::size_t> reload_policies(Service& service) {
+  if (service.config.policy_directory.empty()) return std::size_t{0};
+  TRY(const std::vector<policy::NamedText> documents,
+      read_policies(service.config.policy_directory));
+  const auto changes = service.policies->reload(documents);
+  if (!changes) return fail(Code::Invalid, "{}", policy::to_text(changes.error()));
+  return changes->size();
+}
+
+asio::awaitable<Answer> ping(Call& /*call*/) { co_return empty_answer(); }
+
+asio::awaitable<Answer> openapi(Call& /*call*/) {
+  co_return text_answer(200, std::string(openapi_document()), "application/yaml");
+}
+
+asio::awaitable<Answer> metrics(Call& call) {
+  Service& service = call.service;
+  const std::string* accept = call.request.find_header("accept");
+  const bool wants_text = accept != nullptr && (accept->find("text/plain") != std::string::npos ||
+                                                accept->find("openmetrics") != std::string::npos);
+  if (wants_text) {
+    set_gauges(service);
+    co_return text_answer(200, service.metrics.to_prometheus(),
+                          "text/plain; version=0.0.4; charset=utf-8");
+  }
+  const observe::MachineLoad load = service.meter.read();
+  json::object answer;
+  answer["cpu_count"] = load.cpu_count;
+  answer["cpu_used_pct"] = load.cpu_used_percent;
+  answer["mem_total_mib"] = load.memory_total_mib;
+  answer["mem_used_mib"] = load.memory_used_mib;
+  answer["timestamp"] = unix_milliseconds();
+  co_return json_answer(200, answer);
+}
+
+asio::awaitable<Answer> capabilities(Call& call) {
+  const session::Manager::Abilities& able = call.service.abilities;
+  json::object answer;
+  answer["available"] = able.available;
+  answer["isolator"] = "glovebox";
+  answer["version"] = GLOVEBOX_VERSION;
+  if (!able.problem.empty()) answer["message"] = able.problem;
+  // Ids are those that the box sees; both ways to ask for them lead to the same.
+  answer["setpriv_available"] = able.available;
+  answer["userns_available"] = able.available;
+  answer["commit_supported"] = able.available && able.overlay;
+  answer["diff_supported"] = able.available && able.overlay;
+  const std::string_view state = able.available ? "active" : "unsupported";
+  json::object hardening;
+  hardening["init_mode"] = able.available ? "pid1" : "none";
+  hardening["signal_shield"] = able.available;
+  for (const char* wall : {"cap_drop", "seccomp", "landlock"}) {
+    hardening[wall] = {{"state", state}};
+  }
+  hardening["ebpf"] = {{"state", "disabled"}, {"message", "not used"}};
+  answer["hardening"] = std::move(hardening);
+  co_return json_answer(200, answer);
+}
+
+asio::awaitable<Answer> list_policies(Call& call) {
+  json::array policies;
+  const auto current = call.service.policies->current();
+  for (const policy::PolicyFile& file : current->files()) add_file(policies, file, file.file);
+  for (const policy::Template& one : policy::templates()) {
+    if (current->find(one.name) != nullptr) continue;
+    const auto file = policy::compile(one.text, one.name);
+    if (file) add_file(policies, *file, one.name);
+  }
+  co_return json_answer(200, {{"policies", std::move(policies)}});
+}
+
+asio::awaitable<Answer> reload(Call& call) {
+  const auto changed = reload_policies(call.service);
+  if (!changed) {
+    audit(call, "reload", {{"refused", changed.error().message}});
+    co_return refuse(400, "INVALID_POLICY", "{}", changed.error().message);
+  }
+  audit(call, "reload", {{"changed", *changed}});
+  co_return json_answer(200, {{"changed", *changed}});
+}
+
+}  // namespace glovebox::serve

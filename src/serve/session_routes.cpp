@@ -1,0 +1,227 @@
+// Sessions: made, listed, changed, ended.
+#include "serve/create_order.h"
+#include "serve/handlers.h"
+#include "serve/helpers.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+
+namespace glovebox::serve {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMostListedDenials = 1'000;
+
+// What a request for a session is refused with, in the words of its clients.
+ApiError create_refusal(const Error& error) {
+  ApiError refused = to_api_error(error);
+  if (error.code == Code::Invalid || error.code == Code::Denied || error.code == Code::NotFound ||
+      (error.code == Code::Os && refused.status == 404)) {
+    refused.status = 400;
+    refused.code = "RUNTIME_ERROR";
+  } else if (error.code == Code::Exhausted) {
+    refused.headers.push_back({"Retry-After", "5"});
+  } else if (error.code == Code::Os) {
+    refused.status = 500;
+    refused.code = "RUNTIME_ERROR";
+  }
+  return refused;
+}
+
+bool owns(const Call& call, const session::SessionInfo& info) {
+  const auto owner = info.effective.labels.find(std::string(kOwnerLabel));
+  return call.identity.may(Scope::Admin) ||
+         (owner != info.effective.labels.end() && owner->second == call.identity.name);
+}
+
+Result<void, ApiError> check_room(const Call& call) {
+  const Service& service = call.service;
+  if (!service.abilities.available) {
+    return refuse(503, "SERVICE_UNAVAILABLE", "isolation unavailable: {}",
+                  service.abilities.problem);
+  }
+  const std::uint64_t most = service.config.session.upper_max_bytes;
+  if (most > 0 && service.layer_bytes >= most) {
+    return refuse(507, "RUNTIME_ERROR",
+                  "the layers of all sessions hold {} bytes, and {} is the most (upper_max_bytes)",
+                  service.layer_bytes, most);
+  }
+  if (call.identity.max_sessions == 0) return {};
+  const auto mine = service.manager.list({{std::string(kOwnerLabel), call.identity.name}});
+  const auto alive =
+      std::ranges::count(mine, session::SessionState::Active, &session::SessionInfo::state);
+  if (static_cast<std::size_t>(alive) < call.identity.max_sessions) return {};
+  return refuse(429, "TOO_MANY_REQUESTS", "{} has {} sessions, and may have no more",
+                call.identity.name, alive);
+}
+
+// The order as a request to the manager.
+session::SessionRequest complete(const Call& call, CreateOrder& order) {
+  session::SessionRequest request = std::move(order.session);
+  hide_in_labels(order, call.identity.name, request.labels);
+  request.env = passed_environment(order.env, call.service.environment, call.service.secret_names);
+  if (call.identity.ceiling) request.ceiling = *call.identity.ceiling;
+  return request;
+}
+
+// A link that was moved between the check and the mount would have led somewhere else. What was
+// mounted is what the session says; anything else than what was checked ends it.
+bool was_mounted_as_checked(const session::SessionInfo& info,
+                            const std::vector<session::BindRequest>& checked) {
+  return std::ranges::equal(info.effective.binds, checked, {}, &session::BindRequest::source,
+                            &session::BindRequest::source);
+}
+
+}  // namespace
+
+asio::awaitable<Answer> create_session(Call& call) {
+  CO_TRY_VOID(check_room(call));
+  CO_TRY(const json::value body, co_await read_json(call, Empty::Refuse));
+  CO_TRY(CreateOrder order, read_create_order(body, unknown_fields(call)));
+  const HostRules& rules = call.service.rules;
+  CO_TRY_VOID(co_await on_pool(call.service, [&] { return apply_host_rules(rules, order); }));
+  session::SessionRequest request = complete(call, order);
+  const std::vector<session::BindRequest> checked = request.binds;
+  auto created = co_await call.service.manager.create(std::move(request));
+  if (!created) {
+    audit(call, "create", {{"refused", created.error().message}});
+    co_return tl::unexpected(create_refusal(created.error()));
+  }
+  const std::string id = created->id;
+  if (!was_mounted_as_checked(*created, checked)) {
+    (void)co_await call.service.manager.remove(id, session::LayerFate::Remove);
+    co_return refuse(400, "RUNTIME_ERROR", "a bind source changed while it was checked");
+  }
+  json::object fields = {{"session_id", id}};
+  if (created->policy) fields["policy_digest"] = created->policy->digest;
+  audit(call, "create", std::move(fields));
+  json::object answer;
+  answer["session_id"] = id;
+  answer["created_at"] = time_text(created->created_at);
+  co_return json_answer(201, answer);
+}
+
+asio::awaitable<Answer> list_sessions(Call& call) {
+  CO_TRY_VOID(check_available(call));
+  std::map<std::string, std::string> labels;
+  for (const std::string& label : call.request.all_query("label")) {
+    const std::size_t equals = label.find('=');
+    if (equals == std::string::npos) {
+      co_return refuse(400, "INVALID_REQUEST", "'label' is NAME=VALUE");
+    }
+    labels[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  json::array sessions;
+  for (const session::SessionInfo& info : call.service.manager.list(labels)) {
+    if (owns(call, info)) sessions.push_back(session_summary(info));
+  }
+  co_return json_answer(200, {{"sessions", std::move(sessions)}});
+}
+
+asio::awaitable<Answer> get_session(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  co_return json_answer(200, session_state(info));
+}
+
+asio::awaitable<Answer> change_session(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  CO_TRY(const json::value body, co_await read_json(call, Empty::Refuse));
+  BodyProblems problems;
+  session::Manager::Change change;
+  {
+    ObjectReader reader(body, "", problems, unknown_fields(call));
+    change.name = reader.text("name");
+    if (const auto idle = reader.number("idle_timeout_seconds", 0, 10LL * 365 * 24 * 3600)) {
+      change.idle_timeout = std::chrono::seconds(*idle);
+    }
+    if (reader.find("labels") != nullptr) {
+      std::map<std::string, std::string> labels;
+      for (const auto& [name, value] : info.effective.labels) {
+        if (name.starts_with(kOwnLabels)) labels[name] = value;
+      }
+      for (Field& label : reader.text_map("labels")) {
+        if (label.name.starts_with(kOwnLabels))
+          problems.add("'labels.{}' is not yours", label.name);
+        labels.emplace(std::move(label.name), std::move(label.value));
+      }
+      change.labels = std::move(labels);
+    }
+    if (!change.name && !change.idle_timeout && !change.labels) {
+      problems.add("nothing to change: there are name, labels and idle_timeout_seconds");
+    }
+  }
+  CO_TRY_VOID(problems.check());
+  CO_TRY(const session::SessionInfo changed,
+         or_refuse(call.service.manager.change(info.id, change)));
+  audit(call, "change", {{"session_id", info.id}});
+  co_return json_answer(200, session_state(changed));
+}
+
+asio::awaitable<Answer> delete_session(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  const std::string* keep = call.request.find_query("keep_layers");
+  const auto fate =
+      keep != nullptr && *keep == "true" ? session::LayerFate::Keep : session::LayerFate::Remove;
+  const auto removed = co_await call.service.manager.remove(info.id, fate);
+  if (!removed) {
+    if (removed.error().code == Code::NotFound) {
+      co_return refuse(404, "SESSION_NOT_FOUND", "session not found");
+    }
+    co_return refuse(500, "RUNTIME_ERROR", "{}", removed.error().message);
+  }
+  audit(call, "delete", {{"session_id", info.id}});
+  co_return empty_answer();
+}
+
+asio::awaitable<Answer> session_report(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  CO_TRY(const session::SessionReport report, or_refuse(call.service.manager.report(info.id)));
+  co_return json_answer(200, report_json(report));
+}
+
+namespace {
+
+// Denials as they happen, until the client goes.
+asio::awaitable<Answer> follow_denials(Call& call, const std::string& id) {
+  Response head;
+  head.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}};
+  call.exchange.begin(std::move(head), Length{});
+  const auto feed = call.service.manager.watch();
+  if (const auto sent = co_await call.exchange.flush_head(); !sent) co_return already_sent();
+  for (;;) {
+    const auto next = co_await feed->next();
+    if (!next) break;
+    const session::SessionEvent& event = next->event;
+    if (event.session != id) continue;
+    const bool over = event.kind == session::EventKind::Deleted;
+    if (event.kind != session::EventKind::Denied && !over) continue;
+    if (over) break;
+    const std::string frame = fmt::format("id: {}\nevent: denied\ndata: {}\n\n", event.number,
+                                          json::serialize(event_json(event)));
+    if (const auto sent = co_await call.exchange.send(frame); !sent) break;
+  }
+  (void)co_await call.exchange.finish("");  // the client may be gone
+  co_return already_sent();
+}
+
+}  // namespace
+
+asio::awaitable<Answer> session_denials(Call& call) {
+  CO_TRY(const session::SessionInfo info, find_session(call));
+  const std::string* accept = call.request.find_header("accept");
+  if (accept != nullptr && accept->find("text/event-stream") != std::string::npos) {
+    co_return co_await follow_denials(call, info.id);
+  }
+  json::array denials;
+  for (const session::SessionEvent& event : call.service.denials) {
+    if (event.session != info.id) continue;
+    if (denials.size() == kMostListedDenials) denials.erase(denials.begin());
+    denials.push_back(event_json(event));
+  }
+  co_return json_answer(200, {{"denials", std::move(denials)}});
+}
+
+}  // namespace glovebox::serve

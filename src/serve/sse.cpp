@@ -1,0 +1,202 @@
+#include "serve/sse.h"
+
+#include "serve/http/date.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+namespace glovebox::serve {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// Bytes that can be copied as they are.
+constexpr std::array<bool, 256> make_plain() {
+  std::array<bool, 256> plain{};
+  for (std::size_t c = 0x20; c < 0x80; ++c) plain.at(c) = c != '"' && c != '\\' && c != 0x7f;
+  return plain;
+}
+constexpr std::array<bool, 256> kPlain = make_plain();
+
+unsigned char byte_at(std::string_view text, std::size_t i) {
+  return static_cast<unsigned char>(text[i]);
+}
+
+// The length of the UTF-8 character at the front; 0 when there is none.
+std::size_t utf8_length(std::string_view text) {
+  const unsigned char first = byte_at(text, 0);
+  std::size_t length = 0;
+  unsigned char low = 0x80;
+  unsigned char high = 0xBF;
+  if (first >= 0xC2 && first <= 0xDF) {
+    length = 2;
+  } else if (first >= 0xE0 && first <= 0xEF) {
+    length = 3;
+    if (first == 0xE0) low = 0xA0;
+    if (first == 0xED) high = 0x9F;  // no surrogates
+  } else if (first >= 0xF0 && first <= 0xF4) {
+    length = 4;
+    if (first == 0xF0) low = 0x90;
+    if (first == 0xF4) high = 0x8F;
+  }
+  if (length == 0 || text.size() < length) return 0;
+  if (byte_at(text, 1) < low || byte_at(text, 1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if ((byte_at(text, i) & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+void append_escape(std::string& out, unsigned char c) {
+  switch (c) {
+    case '"': out += "\\\""; return;
+    case '\\': out += "\\\\"; return;
+    case '\n': out += "\\n"; return;
+    case '\r': out += "\\r"; return;
+    case '\t': out += "\\t"; return;
+    default: fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
+  }
+}
+
+// Where `text` can be cut without cutting a character: the last start of one that is not whole.
+std::size_t whole_characters(std::string_view text) {
+  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const unsigned char c = byte_at(text, text.size() - back);
+    if (c < 0x80) break;
+    if (c >= 0xC0) {
+      const std::size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+      return back < length ? text.size() - back : text.size();
+    }
+  }
+  return text.size();
+}
+
+std::string_view name_of(guest::Stream stream) {
+  return stream == guest::Stream::Error ? "stderr" : "stdout";
+}
+
+}  // namespace
+
+void append_json_text(std::string& out, std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    std::size_t end = i;
+    while (end < text.size() && kPlain[byte_at(text, end)]) ++end;
+    out.append(text, i, end - i);
+    i = end;
+    if (i == text.size()) break;
+    const unsigned char c = byte_at(text, i);
+    if (c < 0x80) {
+      append_escape(out, c);
+      ++i;
+      continue;
+    }
+    const std::size_t length = utf8_length(text.substr(i));
+    if (length == 0) {
+      out += kReplacement;
+      ++i;
+    } else {
+      out.append(text, i, length);
+      i += length;
+    }
+  }
+}
+
+void EventWriter::begin(std::string_view type) {
+  if (form_ == EventForm::Standard) {
+    fmt::format_to(std::back_inserter(pending_), "id: {}\nevent: {}\ndata: ", next_id_, type);
+  }
+  ++next_id_;
+  pending_ += "{\"type\":\"";
+  pending_ += type;
+  pending_ += '"';
+}
+
+void EventWriter::end() {
+  fmt::format_to(std::back_inserter(pending_), ",\"timestamp\":{}", unix_milliseconds());
+}
+
+void EventWriter::line(std::string_view type, std::string_view text) {
+  begin(type);
+  pending_ += ",\"text\":\"";
+  append_json_text(pending_, text);
+  pending_ += '"';
+  end();
+  pending_ += "}\n\n";
+}
+
+void EventWriter::take_lines(std::string_view type, std::string& rest, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const void* found = std::memchr(bytes.data(), '\n', bytes.size());
+    const std::size_t length =
+        found == nullptr ? bytes.size()
+                         : static_cast<std::size_t>(static_cast<const char*>(found) - bytes.data());
+    std::string_view text = bytes.substr(0, length);
+    bytes.remove_prefix(found == nullptr ? length : length + 1);
+    if (found == nullptr || !rest.empty()) {
+      rest += text;
+      text = rest;
+    }
+    if (found == nullptr) {
+      if (rest.size() >= kLongestLine) {
+        const std::size_t whole = whole_characters(rest);
+        line(type, std::string_view(rest).substr(0, whole));
+        rest.erase(0, whole);
+      }
+      return;
+    }
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (!text.empty()) line(type, text);
+    rest.clear();
+  }
+}
+
+void EventWriter::piece(std::string_view type, std::string& rest, std::string_view bytes) {
+  rest += bytes;
+  const std::size_t whole = whole_characters(rest);
+  if (whole > 0) line(type, std::string_view(rest).substr(0, whole));
+  rest.erase(0, whole);
+}
+
+void EventWriter::add(guest::Stream stream, std::string_view bytes) {
+  std::string& rest = stream == guest::Stream::Error ? rest_of_error_ : rest_of_output_;
+  if (form_ == EventForm::Lines) {
+    take_lines(name_of(stream), rest, bytes);
+  } else {
+    piece(name_of(stream), rest, bytes);
+  }
+}
+
+void EventWriter::flush() {
+  if (!rest_of_output_.empty()) line("stdout", rest_of_output_);
+  if (!rest_of_error_.empty()) line("stderr", rest_of_error_);
+  rest_of_output_.clear();
+  rest_of_error_.clear();
+}
+
+void EventWriter::complete() {
+  flush();
+  begin("execution_complete");
+  end();
+  pending_ += "}\n\n";
+}
+
+void EventWriter::error(std::string_view text, std::string_view ename, std::string_view evalue) {
+  flush();
+  begin("error");
+  pending_ += ",\"text\":\"";
+  append_json_text(pending_, text);
+  pending_ += '"';
+  end();
+  pending_ += ",\"error\":{\"ename\":\"";
+  append_json_text(pending_, ename);
+  pending_ += "\",\"evalue\":\"";
+  append_json_text(pending_, evalue);
+  pending_ += "\",\"traceback\":null}}\n\n";
+}
+
+void EventWriter::keep_alive() { pending_ += ": still running\n\n"; }
+
+}  // namespace glovebox::serve

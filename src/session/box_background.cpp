@@ -1,0 +1,113 @@
+// Background runs of a BoxSession.
+#include "session/box_run.h"
+#include "session/co_try.h"
+#include "session/uuid.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+namespace glovebox::session {
+namespace {
+
+// The most background runs that one session remembers. Those that are over make room.
+constexpr std::size_t kMaxRemembered = 256;
+
+class SpoolReader final : public OutputReader {
+ public:
+  explicit SpoolReader(std::shared_ptr<Spool> spool) : spool_(std::move(spool)) {}
+
+  asio::awaitable<Result<void>> take(guest::Stream /*stream*/, std::string_view bytes) override {
+    co_return spool_->append(bytes);
+  }
+
+ private:
+  std::shared_ptr<Spool> spool_;
+};
+
+}  // namespace
+
+asio::awaitable<Result<BackgroundStatus>> BoxSession::start_background(RunRequest request) {
+  if (background_.size() >= kMaxRemembered) {
+    const auto over = std::ranges::find_if(
+        background_, [](const auto& entry) { return !entry.second.status.running; });
+    if (over == background_.end()) {
+      co_return fail(Code::Exhausted, "{} background runs at a time", kMaxRemembered);
+    }
+    background_.erase(over);
+  }
+  const auto self = shared_from_this();
+  if (request.argv.empty()) request.shell = RunShell::Own;
+  request.input = guest::RunInput::Empty;
+  request.error_output = ErrorOutput::Merged;
+  request.terminal.reset();
+  request.timeout.reset();
+  CO_TRY(Spool spool, Spool::open(settings_.spool_directory));
+  CO_TRY(std::string run_id, make_uuid());
+  CO_TRY(std::shared_ptr<RunState> run,
+         co_await begin_run(std::move(request), RunRecord::Kind::Background));
+  Background& entry = background_[run_id];
+  entry.status.run_id = run_id;
+  entry.status.started_at = run->record.began_at;
+  entry.run = run;
+  entry.spool = std::make_shared<Spool>(std::move(spool));
+  const BackgroundStatus status = entry.status;
+  auto held = std::make_shared<BoxRun>(std::static_pointer_cast<BoxSession>(self), std::move(run));
+  asio::co_spawn(loop_, follow_background(std::move(held), std::move(run_id)), asio::detached);
+  co_return status;
+}
+
+asio::awaitable<void> BoxSession::follow_background(std::shared_ptr<LiveRun> run,
+                                                    std::string run_id) {
+  SpoolReader reader(background_.at(run_id).spool);
+  const auto result = co_await run->follow(reader);
+  const auto found = background_.find(run_id);
+  if (found == background_.end()) co_return;
+  BackgroundStatus& status = found->second.status;
+  status.running = false;
+  status.finished_at = std::chrono::system_clock::now();
+  status.output_bytes = found->second.spool->size();
+  found->second.run.reset();
+  if (result) {
+    status.exit_code = result->code;
+  } else {
+    status.error = end_ ? "session terminated" : result.error().message;
+  }
+}
+
+const BoxSession::Background* BoxSession::find_background(std::string_view run_id) const {
+  const auto found = background_.find(run_id);
+  return found == background_.end() ? nullptr : &found->second;
+}
+
+Result<BackgroundStatus> BoxSession::background(std::string_view run_id) const {
+  const Background* found = find_background(run_id);
+  if (found == nullptr) return fail(Code::NotFound, "there is no background run {}", run_id);
+  BackgroundStatus status = found->status;
+  status.output_bytes = found->spool->size();
+  return status;
+}
+
+std::vector<BackgroundStatus> BoxSession::background_runs() const {
+  std::vector<BackgroundStatus> all;
+  all.reserve(background_.size());
+  for (const auto& [id, entry] : background_) all.push_back(entry.status);
+  return all;
+}
+
+Result<BackgroundLog> BoxSession::background_log(std::string_view run_id, std::uint64_t cursor,
+                                                 std::size_t most) const {
+  const Background* found = find_background(run_id);
+  if (found == nullptr) return fail(Code::NotFound, "there is no background run {}", run_id);
+  return found->spool->read(cursor, most);
+}
+
+Result<void> BoxSession::kill_background(std::string_view run_id) {
+  const Background* found = find_background(run_id);
+  if (found == nullptr) return fail(Code::NotFound, "there is no background run {}", run_id);
+  if (found->run == nullptr || found->run->is_over()) return {};
+  found->run->record.canceled = true;
+  kill_run(found->run);
+  return {};
+}
+
+}  // namespace glovebox::session

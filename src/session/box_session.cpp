@@ -1,0 +1,327 @@
+#include "session/box_session.h"
+
+#include "launch/child/message.h"
+#include "launch/launcher.h"
+#include "session/co_try.h"
+#include "session/start_message.h"
+
+#include <boost/asio/error.hpp>
+
+#include <cerrno>
+#include <csignal>
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace glovebox::session {
+namespace {
+
+using boost::system::error_code;
+
+// How long the launcher may take to say what ended a box that was killed.
+constexpr std::chrono::seconds kLastWordWait{2};
+
+std::string_view limit_words(launch::LimitKind limit) {
+  switch (limit) {
+    case launch::LimitKind::Wall: return "the session's time was used up";
+    case launch::LimitKind::Memory: return "the box needed more memory than it may";
+    case launch::LimitKind::Pids: return "the box wanted more processes than it may";
+    case launch::LimitKind::Cpu: return "the session's CPU time was used up";
+    case launch::LimitKind::Output: return "the session printed more than it may";
+  }
+  return "a limit";
+}
+
+}  // namespace
+
+BoxSession::BoxSession(asio::io_context& loop, launch::RemoteBox box, BoxSettings settings)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      box_id_(box.id),
+      init_(std::move(box.init)),
+      link_(std::make_unique<guest::AgentLink>(std::move(box.status), guest::Transport::Packets)),
+      line_(loop, link_->fd().get()),
+      started_(loop),
+      timer_(loop),
+      wall_(loop),
+      queue_(std::make_shared<TurnQueue>(loop, 1, "the session's shell")) {}
+
+BoxSession::~BoxSession() {
+  kill_box();
+  if (line_.is_open()) line_.release();  // the link closes it
+}
+
+void BoxSession::kill_box() {
+  // A box that has ended already is no failure.
+  if (init_) (void)::syscall(SYS_pidfd_send_signal, init_.get(), SIGKILL, nullptr, 0);
+}
+
+asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
+                                                std::chrono::milliseconds timeout) {
+  plan_ = &plan;
+  settings_.hello.env.insert(settings_.hello.env.begin(), plan.envp.begin(), plan.envp.end());
+  watch_line();
+  timer_.expires_after(timeout);
+  timer_.async_wait([weak = weak_from_this()](const error_code& problem) {
+    const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
+    if (problem || !self || self->phase_ > Phase::Greeting) return;
+    self->start_problem_ = Error{Code::Os, ETIMEDOUT, "the box did not get ready in time"};
+    self->started_.notify();
+  });
+  while (phase_ != Phase::Ready && !start_problem_) {
+    const Woken woken = co_await started_.wait();
+    if (woken == Woken::Canceled) {
+      start_problem_ = Error{Code::Os, ECANCELED, "the start of the box was canceled"};
+    }
+  }
+  timer_.cancel();
+  plan_ = nullptr;
+  if (start_problem_) {
+    kill_box();
+    phase_ = Phase::Over;
+    co_return unexpected(*start_problem_);
+  }
+  watch_wall();
+  co_return Result<void>();
+}
+
+void BoxSession::watch_wall() {
+  if (!settings_.watch.wall) return;
+  wall_.expires_after(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(*settings_.watch.wall));
+  wall_.async_wait([weak = weak_from_this()](const error_code& problem) {
+    const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
+    if (problem || !self) return;
+    self->lose(EndCause::Limit, launch::LimitKind::Wall, {});
+  });
+}
+
+void BoxSession::watch_line() {
+  line_.async_wait(asio::posix::descriptor_base::wait_read,
+                   [weak = weak_from_this()](const error_code& problem) {
+                     const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
+                     if (problem || !self || self->phase_ >= Phase::Ending) return;
+                     self->on_line();
+                     if (self->phase_ < Phase::Ending && !self->start_problem_) self->watch_line();
+                   });
+}
+
+// What the agent does not take at once waits in the link until there is room.
+void BoxSession::watch_line_for_room() {
+  if (phase_ >= Phase::Ending || waits_for_room_ || !link_->wants_write()) return;
+  waits_for_room_ = true;
+  line_.async_wait(asio::posix::descriptor_base::wait_write,
+                   [weak = weak_from_this()](const error_code& problem) {
+                     const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
+                     if (!self) return;
+                     self->waits_for_room_ = false;
+                     if (problem || self->phase_ >= Phase::Ending) return;
+                     self->on_line();
+                     self->watch_line_for_room();
+                   });
+}
+
+void BoxSession::on_line() {
+  if (phase_ == Phase::Building) {
+    auto built = take_launch_message();
+    if (built) return;
+    start_problem_ = std::move(built).error();
+    return started_.notify();
+  }
+  auto events = link_->on_ready();
+  if (!events) {
+    if (phase_ == Phase::Greeting) {
+      start_problem_ = std::move(events).error();
+      return started_.notify();
+    }
+    return lose(EndCause::AgentBroke, {}, events.error().message);
+  }
+  for (guest::AgentEvent& event : *events) {
+    if (phase_ >= Phase::Ending) return;
+    take(event);
+  }
+  watch_line_for_room();
+}
+
+// The launch's own last word: the box is built, or which step failed.
+Result<void> BoxSession::take_launch_message() {
+  launch::Message message{};
+  const ssize_t size = ::recv(link_->fd().get(), &message, sizeof(message), MSG_DONTWAIT);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+  if (size != sizeof(message)) return fail(Code::Os, "the box ended before its agent was there");
+  TRY_VOID(check_started(message, *plan_));
+  TRY_VOID(link_->greet(std::exchange(settings_.hello, {})));
+  phase_ = Phase::Greeting;
+  watch_line_for_room();
+  return {};
+}
+
+void BoxSession::take(guest::AgentEvent& event) {
+  std::visit([this](auto& body) { take_event(body); }, event);
+}
+
+void BoxSession::take_event(guest::AgentReady& ready) {
+  shell_ = ready.shell;
+  phase_ = Phase::Ready;
+  started_.notify();
+}
+
+void BoxSession::take_event(guest::RunBegun& begun) {
+  const auto found = runs_.find(begun.run);
+  if (found == runs_.end()) return;
+  const std::shared_ptr<RunState> run = found->second;
+  run->has_begun = true;
+  run->output.adopt(std::move(begun.output));
+  run->error.adopt(std::move(begun.error));
+  run->input.adopt(std::move(begun.input));
+  if (run->is_discarded) return discard(run);
+  run->wake();
+}
+
+void BoxSession::take_event(guest::RunOver& over) {
+  const auto found = runs_.find(over.run);
+  if (found == runs_.end()) return;
+  const std::shared_ptr<RunState> run = found->second;
+  runs_.erase(found);
+  if (over.run == shell_run_) shell_run_ = guest::kSessionId;
+  run->result = to_result(over.end);
+  run->result->timed_out = run->record.timed_out;
+  run->result->canceled = run->record.canceled;
+  run->timer.cancel();
+  run->turn.reset();
+  if (run->is_discarded) return discard(run);
+  run->wake();
+}
+
+void BoxSession::take_event(guest::RequestRefused& refused) {
+  if (const auto found = runs_.find(refused.id); found != runs_.end()) {
+    const std::shared_ptr<RunState> run = found->second;
+    runs_.erase(found);
+    if (refused.id == shell_run_) shell_run_ = guest::kSessionId;
+    run->problem = std::move(refused.error);
+    run->timer.cancel();
+    run->turn.reset();
+    if (run->is_discarded) close_run(run);
+    return run->wake();
+  }
+  if (const auto found = jobs_.find(refused.id); found != jobs_.end()) {
+    const std::shared_ptr<JobState> job = found->second;
+    jobs_.erase(found);
+    job->problem = std::move(refused.error);
+    if (job->is_given_up) job->data.close();
+    job->wakeup.notify();
+  }
+}
+
+void BoxSession::take_event(guest::JobOver& over) {
+  const auto found = jobs_.find(over.job);
+  if (found == jobs_.end()) return;
+  const std::shared_ptr<JobState> job = found->second;
+  jobs_.erase(found);
+  if (over.error) {
+    job->problem = std::move(over.error);
+  } else {
+    job->over = std::move(over);
+  }
+  if (job->is_given_up) job->data.close();
+  job->wakeup.notify();
+}
+
+void BoxSession::take_event(guest::AgentGone& /*gone*/) {
+  if (phase_ != Phase::Greeting) return lose(EndCause::AgentGone, {}, "the box has ended");
+  start_problem_ = Error{Code::Os, 0, "the session's agent ended before it was ready"};
+  started_.notify();
+}
+
+// Frames of byte streams, which no agent sends over packets.
+template <class Event>
+void BoxSession::take_event(Event& /*event*/) {
+  lose(EndCause::AgentBroke, {}, "the agent sent what does not belong on this line");
+}
+
+// The box is killed, and the launcher soon says what had happened to it; then it is over.
+void BoxSession::lose(EndCause cause, std::optional<launch::LimitKind> limit,
+                      std::string sentence) {
+  if (phase_ >= Phase::Ending) return;
+  phase_ = Phase::Ending;
+  ending_.cause = cause;
+  ending_.limit = limit;
+  ending_.sentence = limit ? std::string(limit_words(*limit)) : std::move(sentence);
+  kill_box();
+  timer_.expires_after(kLastWordWait);
+  timer_.async_wait([weak = weak_from_this()](const error_code& problem) {
+    const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
+    if (!problem && self) self->finish();
+  });
+}
+
+void BoxSession::box_ended(const launch::RemoteEnd& end) {
+  remote_end_ = end;
+  if (phase_ == Phase::Over) return;
+  if (phase_ < Phase::Ready) {
+    start_problem_ = Error{Code::Os, 0, "the box ended before its agent was there"};
+    return started_.notify();
+  }
+  if (phase_ == Phase::Ready) lose(EndCause::AgentGone, {}, "the box has ended");
+  if (end.limit && ending_.cause != EndCause::Limit) {
+    ending_.cause = EndCause::Limit;
+    ending_.limit = end.limit;
+    ending_.sentence = limit_words(*end.limit);
+  }
+  finish();
+}
+
+void BoxSession::launcher_gone() {
+  if (phase_ >= Phase::Ready) {
+    return close(EndCause::LauncherGone, "the launcher process died, and the box with it");
+  }
+  start_problem_ = Error{Code::Os, EPIPE, "the launcher process died while the box was starting"};
+  started_.notify();
+}
+
+void BoxSession::close(EndCause cause, std::string sentence) {
+  if (phase_ == Phase::Over) return;
+  lose(cause, {}, std::move(sentence));
+  finish();
+}
+
+Error BoxSession::over_error() const {
+  const std::string& sentence = end_ ? end_->sentence : ending_.sentence;
+  return Error{Code::Os, ESHUTDOWN, fmt::format("session terminated: {}", sentence)};
+}
+
+void BoxSession::finish() {
+  if (phase_ == Phase::Over) return;
+  const auto self = shared_from_this();  // callbacks below may drop the last pointer
+  phase_ = Phase::Over;
+  timer_.cancel();
+  wall_.cancel();
+  ending_.at = std::chrono::system_clock::now();
+  end_ = ending_;
+  if (line_.is_open()) line_.release();
+  link_.reset();
+  init_.reset();
+  const Error error = over_error();
+  queue_->close(error);
+  for (const auto& [id, run] : std::exchange(runs_, {})) {
+    run->problem = error;
+    run->timer.cancel();
+    run->turn.reset();
+    if (run->is_discarded) close_run(run);
+    run->wake();
+  }
+  for (const auto& [id, job] : std::exchange(jobs_, {})) {
+    job->problem = error;
+    if (job->is_given_up) job->data.close();
+    job->wakeup.notify();
+  }
+  if (settings_.on_end) settings_.on_end(*end_);
+}
+
+asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> BoxSession::take_shell(
+    WhenBusy when_busy) {
+  return queue_->take(when_busy);
+}
+
+}  // namespace glovebox::session

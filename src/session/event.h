@@ -1,0 +1,57 @@
+// What happens to sessions, for audit, metrics and whoever watches.
+#pragma once
+
+#include "base/result.h"
+#include "session/info.h"
+
+#include <boost/asio/awaitable.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace glovebox::session {
+
+enum class EventKind : std::uint8_t {
+  Created,
+  RunStarted,
+  RunEnded,
+  Denied,   // something was asked for that is not allowed
+  Ended,    // the box is gone
+  Deleted,  // and so is the session
+  Committed,
+  Undone,
+};
+// "created", "run_started", ...
+std::string_view to_text(EventKind kind);
+
+struct SessionEvent {
+  std::uint64_t number = 0;  // counts all events of this Manager from 1
+  EventKind kind = EventKind::Created;
+  WallTime at;
+  std::string session;  // its id; empty when a session was refused before it had one
+  std::string policy_digest;
+  std::optional<RunRecord> run;
+  std::optional<SessionEnd> end;
+  std::string detail;  // Denied: what, and what was missing. Committed: how much
+  friend bool operator==(const SessionEvent&, const SessionEvent&) = default;
+};
+
+// A watcher's own queue. It is bounded: who does not keep up loses the oldest, and is told how
+// many.
+class EventFeed {
+ public:
+  static constexpr std::size_t kCapacity = 1024;
+
+  virtual ~EventFeed() = default;
+
+  struct Next {
+    SessionEvent event;
+    std::uint64_t lost = 0;  // events that were dropped right before this one
+  };
+  // Code::NotFound when the Manager has ended.
+  virtual boost::asio::awaitable<Result<Next>> next() = 0;
+};
+
+}  // namespace glovebox::session

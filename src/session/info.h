@@ -1,0 +1,108 @@
+// What is known of a session, as values: for lists, reports, the store and events.
+#pragma once
+
+#include "launch/supervise.h"
+#include "plan/launch_plan.h"
+#include "session/request.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace glovebox::session {
+
+using WallTime = std::chrono::system_clock::time_point;
+
+enum class SessionState : std::uint8_t {
+  Active,
+  Dead,  // the box is gone; layers and records are there until the session is deleted
+};
+// "active", "dead".
+std::string_view to_text(SessionState state);
+
+// Why a session is over.
+enum class EndCause : std::uint8_t {
+  Deleted,       // somebody asked for it
+  Idle,          // nobody used it for as long as it allows
+  Limit,         // a budget, see SessionEnd::limit
+  AgentGone,     // the box's PID 1 ended
+  AgentBroke,    // the agent said what no agent says
+  LauncherGone,  // the launcher process died, and its boxes with it
+  ServiceEnded,  // the service ended, or was killed, while the box was running
+};
+// "deleted", "idle", "limit", "agent_gone", ...
+std::string_view to_text(EndCause cause);
+
+struct SessionEnd {
+  EndCause cause = EndCause::Deleted;
+  std::optional<launch::LimitKind> limit;
+  std::string sentence;  // for people
+  WallTime at;
+  friend bool operator==(const SessionEnd&, const SessionEnd&) = default;
+};
+
+// One workspace of a session, as it was handed in.
+struct WorkspaceInfo {
+  std::string path;  // resolved
+  WorkspaceMode mode = WorkspaceMode::Overlay;
+  Persist persist = Persist::Keep;
+  std::string layer_id;  // empty: it has none
+  friend bool operator==(const WorkspaceInfo&, const WorkspaceInfo&) = default;
+};
+
+struct SessionInfo {
+  std::string id;  // a UUID
+  SessionState state = SessionState::Active;
+  // As asked for, with the defaults filled in and the paths resolved. Values of variables are left
+  // out.
+  SessionRequest effective;
+  std::vector<WorkspaceInfo> workspaces;
+  std::optional<plan::PolicyMark> policy;
+  WallTime created_at;
+  WallTime last_run_at;  // the end of the last run; before the first, created_at
+  std::chrono::milliseconds idle_timeout{0};                // 0: never
+  std::optional<std::chrono::milliseconds> idle_remaining;  // nothing without a timeout; never < 0
+  std::uint64_t runs = 0;
+  std::optional<SessionEnd> end;
+  friend bool operator==(const SessionInfo&, const SessionInfo&) = default;
+};
+
+// A run in the books.
+struct RunRecord {
+  enum class Kind : std::uint8_t { Foreground, Background };
+
+  std::uint64_t number = 0;
+  Kind kind = Kind::Foreground;
+  WallTime began_at;
+  std::optional<WallTime> ended_at;  // nothing while it is under way
+  int code = 0;
+  bool timed_out = false;
+  bool canceled = false;
+  std::uint64_t output_bytes = 0;
+  std::string problem;  // why it has no code: the session ended, or nobody read its output
+  friend bool operator==(const RunRecord&, const RunRecord&) = default;
+};
+
+struct SessionUsage {
+  std::uint64_t runs = 0;
+  std::uint64_t output_bytes = 0;
+  std::optional<std::uint64_t> cpu_ns;             // known when the box has ended
+  std::optional<std::uint64_t> peak_memory_bytes;  // the same
+  friend bool operator==(const SessionUsage&, const SessionUsage&) = default;
+};
+
+// What is enforced and by what, and what came of it.
+struct SessionReport {
+  SessionInfo info;
+  std::vector<plan::Guarantee> guarantees;
+  std::vector<plan::Guarantee> terms;
+  std::vector<std::string> waived;
+  std::string
+      plan_text;  // as `glovebox explain` prints it; empty for a session of a former service
+  SessionUsage usage;
+  std::vector<RunRecord> recent_runs;
+};
+
+}  // namespace glovebox::session

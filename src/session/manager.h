@@ -1,0 +1,157 @@
+// All sessions of one service.
+//
+// The Manager owns the launcher process, the registry of sessions, their layers and the store. It
+// lives on one event loop and belongs to the loop's thread; disk work goes to a pool of threads,
+// and a box starts without the loop waiting for it.
+//
+// What holds when the process is killed at any moment: boxes die with the launcher, and the
+// launcher with this process; a session whose create() had returned is in the store, and the next
+// Manager on the same directory reports it dead, with its layers kept for diff and commit; layers
+// that no session of the store names are removed.
+#pragma once
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "policy/store.h"
+#include "session/event.h"
+#include "session/info.h"
+#include "session/live_session.h"
+#include "session/request.h"
+#include "workspace/commit.h"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace glovebox::session {
+
+struct ManagerSettings {
+  std::string launcher;             // the program glovebox-launcher
+  std::string state_directory;      // layers, spools and the store live below; made 0700
+  std::size_t max_sessions = 1000;  // alive at a time
+  std::size_t max_dead = 1000;      // dead ones that are remembered; the oldest are deleted first
+  std::chrono::milliseconds default_idle = kDefaultIdle;
+  std::chrono::milliseconds sweep_period{1000};  // of idle collection and of removals tried again
+  std::chrono::milliseconds start_timeout{20'000};
+  std::chrono::milliseconds end_timeout{5'000};  // how long a delete waits for a box to be gone
+  std::uint64_t most_diff_bytes = std::uint64_t{4} << 30;
+  std::size_t pool_threads = 2;
+  // Policies that requests may name; without it, the templates of the product alone. A request
+  // never names a file.
+  std::shared_ptr<policy::PolicyStore> policies;
+  // Paths that no box may see, whatever it is handed, beside the state directory: the service's
+  // sockets, tokens and configuration.
+  std::vector<std::string> hidden;
+};
+
+enum class LayerFate : std::uint8_t { Remove, Keep };
+
+enum class DiffForm : std::uint8_t { TarGz, Json, Unified };
+
+// A finished body in a file without a name, read from its start.
+struct DiffBody {
+  UniqueFd file;
+  std::uint64_t size = 0;
+  std::size_t changes = 0;
+};
+
+// Which of a session's workspaces is meant: its path, or empty for the first that has a layer.
+struct LayerChoice {
+  std::string workspace;
+};
+
+struct CommitRequest {
+  LayerChoice where;
+  workspace::Selection selection;
+  workspace::Act act = workspace::Act::Apply;
+  WhenBusy when_busy = WhenBusy::Wait;
+};
+
+class Manager {
+ public:
+  // Opens the store, takes up what a former Manager left, and starts the launcher. It blocks, for
+  // once; call it before the loop runs, on the thread that will run it: the launcher process dies
+  // with the thread that started it. Code::Denied when another Manager uses the directory.
+  static Result<std::unique_ptr<Manager>> open(asio::io_context& loop, ManagerSettings settings);
+
+  virtual ~Manager() = default;
+
+  // Returns when the session's agent is ready. Nothing is left behind when it fails. Refusals:
+  // Code::Invalid for a request that makes no sense, Denied for what is not allowed, NotFound for a
+  // path or policy that is not there, Unsupported for what this host cannot enforce, Exhausted when
+  // there are max_sessions.
+  virtual asio::awaitable<Result<SessionInfo>> create(SessionRequest request) = 0;
+  // The checks of create() without its effects.
+  virtual asio::awaitable<Result<void>> check(SessionRequest request) = 0;
+
+  // Sessions of all states, oldest first; with labels, those that have them all.
+  virtual std::vector<SessionInfo> list(
+      const std::map<std::string, std::string>& labels = {}) const = 0;
+  virtual Result<SessionInfo> get(std::string_view id) const = 0;
+  // The session itself, to run and to move files. Code::NotFound when there is none. One that is
+  // dead refuses everything but to tell of its background runs; of one that died with a former
+  // service nothing is left to attach to, which is Code::Os with the reason.
+  virtual Result<std::shared_ptr<LiveSession>> attach(std::string_view id) = 0;
+
+  struct Change {
+    std::optional<std::map<std::string, std::string>> labels;
+    std::optional<std::chrono::milliseconds> idle_timeout;  // 0: never
+    std::optional<std::string> name;
+  };
+  virtual Result<SessionInfo> change(std::string_view id, const Change& change) = 0;
+
+  // Ends the box and forgets the session. What waits for it gets an error. With Code::Os the box
+  // did not go in time: the session is still there, dead, and can be deleted again; the Manager
+  // tries by itself too. A second delete of the same session is Code::NotFound.
+  virtual asio::awaitable<Result<void>> remove(std::string id, LayerFate fate) = 0;
+  // Ends the box and keeps the session, dead, with its layers.
+  virtual asio::awaitable<Result<SessionInfo>> end(std::string id) = 0;
+
+  // What the box changed, also of a dead session. Code::Unsupported for one without a layer, and
+  // Code::Exhausted when the body would be larger than most_diff_bytes.
+  virtual asio::awaitable<Result<DiffBody>> diff(std::string id, LayerChoice where,
+                                                 DiffForm form) = 0;
+  virtual asio::awaitable<Result<workspace::CommitResult>> commit(std::string id,
+                                                                  CommitRequest request) = 0;
+  virtual asio::awaitable<Result<workspace::UndoResult>> undo(std::string id,
+                                                              LayerChoice where) = 0;
+
+  virtual Result<SessionReport> report(std::string_view id) const = 0;
+
+  // What the service as a whole can do, for /capabilities.
+  struct Abilities {
+    bool available = false;  // a box was started and ended on this host
+    std::string problem;     // why not
+    bool overlay = false;
+    host::Tier tier = host::Tier::User;
+  };
+  // Starts a box like a session's with an overlay workspace, runs something in it, and ends it.
+  virtual asio::awaitable<Abilities> probe() = 0;
+
+  struct Counts {
+    std::size_t alive = 0;
+    std::size_t dead = 0;
+    std::size_t starting = 0;
+    std::uint64_t launcher_restarts = 0;
+  };
+  virtual Counts counts() const = 0;
+  // Bytes in all layers, by their disk use. Walks them, on the pool.
+  virtual asio::awaitable<Result<std::uint64_t>> layer_bytes() = 0;
+
+  // Every event, on the loop, before anybody else hears of it; for audit and metrics. It must not
+  // wait and must not call back.
+  virtual void observe(std::function<void(const SessionEvent&)> observer) = 0;
+  virtual std::unique_ptr<EventFeed> watch() = 0;
+
+  // The last thing to do: ends every box, waits for them, bounded, and writes everything down.
+  // Sessions are found dead by the next Manager, or with Remove are deleted.
+  virtual asio::awaitable<void> stop(LayerFate fate) = 0;
+};
+
+}  // namespace glovebox::session

@@ -1,0 +1,244 @@
+// How a session begins, and what its box tells later.
+#include "session/co_try.h"
+#include "session/pool.h"
+#include "session/session_manager.h"
+#include "session/uuid.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+namespace glovebox::session {
+namespace {
+
+constexpr const char* kShells[] = {"/bin/bash", "/usr/bin/bash", "/bin/sh"};
+
+class NoReader final : public OutputReader {
+ public:
+  asio::awaitable<Result<void>> take(guest::Stream /*stream*/,
+                                     std::string_view /*bytes*/) override {
+    co_return Result<void>();
+  }
+};
+
+// Counts what is under way, however it ends.
+class Count {
+ public:
+  explicit Count(std::size_t& count) : count_(count) { ++count_; }
+  Count(const Count&) = delete;
+  Count& operator=(const Count&) = delete;
+  ~Count() { --count_; }
+
+ private:
+  std::size_t& count_;
+};
+
+}  // namespace
+
+asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
+  const auto work = [preparer = preparer_, request = std::move(request)] {
+    return preparer->check(request);
+  };
+  co_return co_await on_pool(pool_, work);
+}
+
+asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest request) {
+  if (is_stopping_) co_return fail(Code::Os, "the service is ending");
+  const std::size_t alive = counts().alive;
+  if (alive + starting_ >= settings_.max_sessions) {
+    co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
+  }
+  const Count count(starting_);
+  const auto work = [preparer = preparer_, request = std::move(request)] {
+    return preparer->prepare(request);
+  };
+  auto drafted = co_await on_pool(pool_, work);
+  if (!drafted) {
+    if (drafted.error().code == Code::Denied) {
+      SessionEvent event;
+      event.kind = EventKind::Denied;
+      event.detail = drafted.error().message;
+      events_.tell(std::move(event));
+    }
+    co_return unexpected(std::move(drafted).error());
+  }
+  const auto prepared = std::make_shared<Prepared>(*std::move(drafted));
+  auto born = co_await give_birth(prepared);
+  if (!born) {
+    preparer_->forget_facts();
+    co_await take_back(prepared, Newborn());
+    co_return unexpected(std::move(born).error());
+  }
+  const EntryPointer entry = enter(*born, *prepared);
+  // Only what is written down survives us, so the caller hears of it when it is.
+  auto written = co_await store_->put(entry->record);
+  if (!written) {
+    sessions_.erase(born->id);
+    co_await take_back(prepared, *born);
+    co_return unexpected(std::move(written).error());
+  }
+  for (HeldLayer& layer : prepared->layers) entry->holds.push_back(layer.keep());
+  tell(EventKind::Created, *entry, entry->record.info.effective.name);
+  co_return info_of(*entry);
+}
+
+BoxSettings SessionManager::box_settings(const Prepared& prepared, const std::string& id) {
+  BoxSettings settings;
+  settings.hello.workspace = prepared.home;
+  settings.hello.shells.assign(std::begin(kShells), std::end(kShells));
+  settings.watch = prepared.plan.watch;
+  settings.spool_directory = spool_directory_;
+  const std::weak_ptr<bool> there = is_there_;
+  settings.on_end = [this, there, id](const SessionEnd& end) {
+    if (!there.expired()) on_end(id, end);
+  };
+  settings.on_run = [this, there, id](const RunRecord& run) {
+    if (!there.expired()) on_run(id, run);
+  };
+  return settings;
+}
+
+asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
+    std::shared_ptr<Prepared> prepared) {
+  Newborn newborn;
+  CO_TRY(newborn.id, make_uuid());
+  newborn.plan = std::shared_ptr<const plan::LaunchPlan>(prepared, &prepared->plan);
+  CO_TRY(launch::RemoteBox box, co_await launcher_.start_box(newborn.plan));
+  const std::uint64_t box_id = box.id;
+  newborn.live =
+      std::make_shared<BoxSession>(loop_, std::move(box), box_settings(*prepared, newborn.id));
+  newborn.book = std::make_shared<BoxBook>(loop_);
+  newborn.book->session = newborn.live;
+  boxes_.emplace(box_id, newborn.book);
+  auto begun = co_await newborn.live->begin(*newborn.plan, settings_.start_timeout);
+  if (begun) co_return newborn;
+  (void)co_await await_gone(newborn.live);  // bounded; the layer is removed in any case
+  co_return unexpected(std::move(begun).error());
+}
+
+// A box that will be no session: it ends, and then its layers go, which is work for the pool.
+asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepared,
+                                                Newborn newborn) {
+  if (newborn.live) {
+    newborn.live->close(EndCause::Deleted, "the session could not be written down");
+    (void)co_await await_gone(newborn.live);
+  }
+  auto layers = std::make_shared<std::vector<HeldLayer>>(std::exchange(prepared->layers, {}));
+  const auto work = [layers] {
+    layers->clear();
+    return true;
+  };
+  (void)co_await on_pool(pool_, work);
+}
+
+SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepared& prepared) {
+  auto entry = std::make_shared<Entry>();
+  entry->plan = newborn.plan;
+  entry->live = newborn.live;
+  entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
+  SessionInfo& info = entry->record.info;
+  info.id = newborn.id;
+  info.effective = std::move(prepared.effective);
+  info.workspaces = std::move(prepared.workspaces);
+  info.policy = prepared.plan.policy;
+  info.created_at = std::chrono::system_clock::now();
+  info.last_run_at = info.created_at;
+  info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
+  entry->record.guarantees = prepared.plan.guarantees;
+  entry->record.terms = prepared.plan.terms;
+  sessions_.emplace(newborn.id, entry);
+  // The box may have ended in the meantime, before anybody knew it by this name.
+  if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
+  return entry;
+}
+
+void SessionManager::on_run(const std::string& id, const RunRecord& run) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  Entry& entry = *found->second;
+  SessionEvent event;
+  event.kind = run.ended_at ? EventKind::RunEnded : EventKind::RunStarted;
+  event.session = id;
+  event.run = run;
+  if (entry.record.info.policy) event.policy_digest = entry.record.info.policy->digest;
+  if (run.ended_at) {
+    entry.record.info.runs = entry.live->run_count();
+    entry.record.info.last_run_at = *run.ended_at;
+    entry.runs.push_back(run);
+    if (entry.runs.size() > Store::kRemembered) entry.runs.pop_front();
+    if (!entry.is_being_removed) store_->put_run_later(id, run, entry.record.info.runs);
+  }
+  events_.tell(std::move(event));
+}
+
+void SessionManager::on_end(const std::string& id, const SessionEnd& end) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  Entry& entry = *found->second;
+  SessionInfo& info = entry.record.info;
+  if (info.state == SessionState::Dead) return;
+  info.state = SessionState::Dead;
+  info.end = end;
+  entry.record.usage.output_bytes = entry.live->output_bytes();
+  entry.record.usage.cpu_ns = entry.live->usage().cpu_ns;
+  entry.record.usage.peak_memory_bytes = entry.live->usage().peak_memory_bytes;
+  if (!entry.is_being_removed) store_->put_later(entry.record);
+  tell(EventKind::Ended, entry, end.sentence);
+}
+
+void SessionManager::on_box_ended(std::uint64_t box, const launch::RemoteEnd& end) {
+  const auto found = boxes_.find(box);
+  if (found == boxes_.end()) return;
+  const std::shared_ptr<BoxBook> book = found->second;
+  boxes_.erase(found);
+  book->is_gone = true;
+  book->gone.notify();
+  if (const auto session = book->session.lock()) session->box_ended(end);
+}
+
+void SessionManager::on_launcher_gone(const std::vector<std::uint64_t>& boxes) {
+  for (const std::uint64_t box : boxes) {
+    const auto found = boxes_.find(box);
+    if (found == boxes_.end()) continue;
+    const std::shared_ptr<BoxBook> book = found->second;
+    boxes_.erase(found);
+    book->is_gone = true;
+    book->gone.notify();
+    if (const auto session = book->session.lock()) session->launcher_gone();
+  }
+}
+
+asio::awaitable<SessionManager::Abilities> SessionManager::probe() {
+  Abilities abilities;
+  const auto facts = preparer_->facts();
+  if (facts) abilities.tier = facts->tier;
+  std::string directory = "/tmp/glovebox-probe-XXXXXX";
+  if (::mkdtemp(directory.data()) == nullptr) {
+    abilities.problem = fmt::format("make a directory to try a box with: {}", errno_text(errno));
+    co_return abilities;
+  }
+  auto tried = co_await try_box(directory);
+  std::error_code ignored;  // an empty directory in /tmp harms nobody
+  std::filesystem::remove(directory, ignored);
+  abilities.available = tried.has_value();
+  abilities.overlay = tried.has_value();
+  if (!tried) abilities.problem = tried.error().message;
+  co_return abilities;
+}
+
+asio::awaitable<Result<void>> SessionManager::try_box(const std::string& directory) {
+  SessionRequest request;
+  request.workspaces.push_back({directory, WorkspaceMode::Overlay, Persist::Keep});
+  CO_TRY(const SessionInfo info, co_await create(std::move(request)));
+  CO_TRY(const std::shared_ptr<LiveSession> live, attach(info.id));
+  NoReader reader;
+  RunRequest run;
+  run.code = ": > probe";
+  const auto result = co_await live->run(std::move(run), reader);
+  CO_TRY_VOID(co_await remove(info.id, LayerFate::Remove));
+  if (!result) co_return unexpected(result.error());
+  if (result->code != 0) co_return fail(Code::Os, "a box could not write into its layer");
+  co_return Result<void>();
+}
+
+}  // namespace glovebox::session

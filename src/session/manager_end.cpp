@@ -1,0 +1,182 @@
+// How sessions end and are forgotten.
+#include "session/co_try.h"
+#include "session/pool.h"
+#include "session/session_manager.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace glovebox::session {
+namespace {
+
+constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
+// How long a session that is dead is remembered when nobody deletes it.
+constexpr std::chrono::hours kDeadLife{24 * 14};
+
+}  // namespace
+
+void SessionManager::tell(EventKind kind, const Entry& entry, std::string detail) {
+  SessionEvent event;
+  event.kind = kind;
+  event.session = entry.record.info.id;
+  if (entry.record.info.policy) event.policy_digest = entry.record.info.policy->digest;
+  event.end = entry.record.info.end;
+  event.detail = std::move(detail);
+  events_.tell(std::move(event));
+}
+
+// Whether the launcher said in time that nothing of the box is left.
+asio::awaitable<bool> SessionManager::await_gone(std::shared_ptr<BoxSession> live) {
+  const auto found = boxes_.find(live->box_id());
+  if (found == boxes_.end()) co_return true;
+  const std::shared_ptr<BoxBook> book = found->second;
+  asio::steady_timer timer(loop_, settings_.end_timeout);
+  bool is_late = false;
+  // The timer dies with this coroutine, and a cancelled one does nothing.
+  timer.async_wait([book, &is_late](const boost::system::error_code& problem) {
+    if (problem) return;
+    is_late = true;
+    book->gone.notify();
+  });
+  while (!book->is_gone && !is_late) {
+    const Woken woken = co_await book->gone.wait();
+    if (woken == Woken::Canceled) break;
+  }
+  if (book->is_gone) book->gone.notify();  // others may wait for the same box
+  co_return book->is_gone;
+}
+
+asio::awaitable<Result<void>> SessionManager::remove(std::string id, LayerFate fate) {
+  CO_TRY(EntryPointer entry, find(id));
+  co_return co_await remove_for(std::move(entry), fate, EndCause::Deleted,
+                                "the session was deleted");
+}
+
+asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, LayerFate fate,
+                                                         EndCause cause, std::string sentence) {
+  const std::string id = entry->record.info.id;
+  if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
+  entry->is_being_removed = true;
+  if (entry->live) {
+    const std::shared_ptr<BoxSession> live = entry->live;
+    live->close(cause, std::move(sentence));
+    const bool is_gone = co_await await_gone(live);
+    if (!is_gone) {
+      entry->is_being_removed = false;
+      co_return unexpected(Error{Code::Os, ETIMEDOUT, "the box did not end in time; try again"});
+    }
+  }
+  // Forgotten first: a layer that no session names is removed by the next service, so being killed
+  // here leaves nothing behind.
+  std::vector<std::string> layers;
+  for (const WorkspaceInfo& place : entry->record.info.workspaces) {
+    if (place.layer_id.empty()) continue;
+    if (fate == LayerFate::Remove) layers.push_back(place.layer_id);
+    if (fate == LayerFate::Keep) store_->keep_layer_later(place.layer_id);
+  }
+  store_->remove_later(id);
+  sessions_.erase(id);
+  entry->holds.clear();
+  tell(EventKind::Deleted, *entry, {});
+  co_await remove_layers(std::move(layers));
+  co_return Result<void>();
+}
+
+// What cannot be removed is tried again by the sweep.
+asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids) {
+  if (ids.empty()) co_return;
+  const auto work = [preparer = preparer_, ids = std::move(ids)] {
+    std::vector<std::string> left;
+    for (const std::string& id : ids) {
+      const auto removed = workspace::remove_layer(preparer->layers(), id);
+      if (!removed && removed.error().code != Code::NotFound) left.push_back(id);
+    }
+    return left;
+  };
+  const std::vector<std::string> left = co_await on_pool(pool_, work);
+  doomed_layers_.insert(doomed_layers_.end(), left.begin(), left.end());
+}
+
+asio::awaitable<Result<SessionInfo>> SessionManager::end(std::string id) {
+  CO_TRY(const EntryPointer entry, find(id));
+  if (!entry->live) co_return info_of(*entry);
+  entry->live->close(EndCause::Deleted, "the session was ended");
+  const bool is_gone = co_await await_gone(entry->live);
+  if (!is_gone) {
+    co_return unexpected(Error{Code::Os, ETIMEDOUT, "the box did not end in time; try again"});
+  }
+  co_return info_of(*entry);
+}
+
+// Idle ones; and of the dead, those that nobody came for.
+std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
+  std::vector<EntryPointer> found;
+  std::vector<EntryPointer> dead;
+  const auto now = std::chrono::steady_clock::now();
+  const auto oldest = std::chrono::system_clock::now() - kDeadLife;
+  for (const auto& [id, entry] : sessions_) {
+    if (entry->is_being_removed) continue;
+    const SessionInfo& info = entry->record.info;
+    if (info.state == SessionState::Dead) {
+      const bool is_old = info.end && info.end->at < oldest;
+      (is_old ? found : dead).push_back(entry);
+      continue;
+    }
+    const bool is_idle = info.idle_timeout.count() > 0 && entry->live->under_way() == 0 &&
+                         now - entry->live->last_use() > info.idle_timeout;
+    if (is_idle) found.push_back(entry);
+  }
+  if (dead.size() <= settings_.max_dead) return found;
+  std::ranges::sort(dead, {}, [](const EntryPointer& entry) {
+    return entry->record.info.end ? entry->record.info.end->at : WallTime();
+  });
+  found.insert(found.end(), dead.begin(),
+               dead.end() - static_cast<std::ptrdiff_t>(settings_.max_dead));
+  return found;
+}
+
+asio::awaitable<void> SessionManager::sweep() {
+  const std::vector<EntryPointer> idle = expired();
+  for (const EntryPointer& entry : idle) {
+    // Somebody may have begun to use it while another was being removed.
+    if (entry->live && entry->live->is_alive() && entry->live->under_way() > 0) continue;
+    // What fails is tried again by the next sweep.
+    (void)co_await remove_for(entry, LayerFate::Remove, EndCause::Idle, "the session was idle");
+  }
+  co_await remove_layers(std::exchange(doomed_layers_, {}));
+}
+
+asio::awaitable<void> SessionManager::keep_sweeping(std::weak_ptr<bool> there) {
+  while (!there.expired()) {
+    sweep_timer_.expires_after(settings_.sweep_period);
+    const auto [problem] = co_await sweep_timer_.async_wait(kAsTuple);
+    if (problem || there.expired() || is_stopping_) co_return;
+    co_await sweep();
+  }
+}
+
+asio::awaitable<void> SessionManager::stop(LayerFate fate) {
+  is_stopping_ = true;
+  sweep_timer_.cancel();
+  std::vector<EntryPointer> all;
+  for (const auto& [id, entry] : sessions_) all.push_back(entry);
+  for (const EntryPointer& entry : all) {
+    if (entry->live) entry->live->close(EndCause::ServiceEnded, "the service has ended");
+  }
+  for (const EntryPointer& entry : all) {
+    if (entry->live)
+      (void)co_await await_gone(entry->live);  // bounded; the launcher kills the rest
+  }
+  for (const EntryPointer& entry : all) {
+    if (fate != LayerFate::Remove) break;
+    // What is left is removed by the next service on this directory.
+    (void)co_await remove_for(entry, fate, EndCause::ServiceEnded, "the service has ended");
+  }
+  (void)co_await store_->flush();  // there is nobody left to tell
+  events_.close();
+}
+
+}  // namespace glovebox::session

@@ -1,0 +1,138 @@
+// What a session's boxes changed: diff, commit, undo.
+#include "base/file.h"
+#include "session/co_try.h"
+#include "session/pool.h"
+#include "session/session_manager.h"
+#include "workspace/diff.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace glovebox::session {
+namespace {
+
+Result<void> write_body(DiffForm form, const std::vector<workspace::Change>& changes,
+                        const UniqueFd& upper, const UniqueFd& original,
+                        const workspace::Sink& sink) {
+  switch (form) {
+    case DiffForm::Json: return sink(workspace::diff_to_json(changes) + "\n");
+    case DiffForm::TarGz: return workspace::write_tar_gz(changes, upper, {}, sink);
+    case DiffForm::Unified: break;
+  }
+  return workspace::write_unified(changes, upper, original, workspace::Reader::Program, sink);
+}
+
+Result<DiffBody> make_diff(const workspace::LayerRoot& root, const std::string& id, DiffForm form,
+                           const std::string& spool, std::uint64_t most) {
+  TRY(const workspace::Layer layer, workspace::open_layer(root, id));
+  TRY(const UniqueFd upper, layer.open_upper());
+  TRY(const UniqueFd original, layer.open_original());
+  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, upper, original));
+  DiffBody body;
+  body.changes = changes.size();
+  TRY(body.file, open_file(spool, O_RDWR | O_TMPFILE, 0600));
+  const workspace::Sink sink = [&](std::string_view bytes) -> Result<void> {
+    body.size += bytes.size();
+    if (body.size > most) return fail(Code::Exhausted, "the diff is larger than {} bytes", most);
+    return write_all(body.file, bytes);
+  };
+  TRY_VOID(write_body(form, changes, upper, original, sink));
+  if (::lseek(body.file.get(), 0, SEEK_SET) != 0) return fail_os(errno, "go back in the diff");
+  return body;
+}
+
+Result<std::uint64_t> disk_use(BorrowedFd dir) {
+  std::uint64_t bytes = 0;
+  TRY(const auto names, workspace::list_directory(dir));
+  for (const workspace::Entry& name : names) {
+    struct stat info{};
+    if (::fstatat(dir.get(), name.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
+    if (!S_ISDIR(info.st_mode)) continue;
+    const auto below = workspace::open_directory(dir, name.name);
+    if (!below) continue;  // removed meanwhile, or the box has shut itself out
+    TRY(const std::uint64_t more, disk_use(*below));
+    bytes += more;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::string> SessionManager::layer_of(const Entry& entry, const LayerChoice& where) const {
+  for (const WorkspaceInfo& place : entry.record.info.workspaces) {
+    if (!where.workspace.empty() && where.workspace != place.path) continue;
+    if (!place.layer_id.empty()) return place.layer_id;
+    if (where.workspace.empty()) continue;
+    return fail(Code::Unsupported, "{}: it is {}, so there are no changes apart from it",
+                place.path, to_text(place.mode));
+  }
+  if (!where.workspace.empty()) {
+    return fail(Code::NotFound, "{} is no workspace of this session", where.workspace);
+  }
+  return fail(Code::Unsupported, "the session has no workspace with a layer");
+}
+
+asio::awaitable<Result<DiffBody>> SessionManager::diff(std::string id, LayerChoice where,
+                                                       DiffForm form) {
+  CO_TRY(const EntryPointer entry, find(id));
+  CO_TRY(std::string layer, layer_of(*entry, where));
+  const auto work = [preparer = preparer_, layer = std::move(layer), form, spool = spool_directory_,
+                     most = settings_.most_diff_bytes] {
+    return make_diff(preparer->layers(), layer, form, spool, most);
+  };
+  co_return co_await on_pool(pool_, work);
+}
+
+asio::awaitable<Result<workspace::CommitResult>> SessionManager::commit(std::string id,
+                                                                        CommitRequest request) {
+  CO_TRY(const EntryPointer entry, find(id));
+  CO_TRY(std::string layer, layer_of(*entry, request.where));
+  std::unique_ptr<LiveSession::ShellTurn> shell;
+  if (entry->live && entry->live->is_alive()) {
+    CO_TRY(shell, co_await entry->live->take_shell(request.when_busy));
+  }
+  CO_TRY(const auto turn, co_await entry->layer_turn->take(request.when_busy));
+  workspace::CommitOptions options;
+  options.selection = std::move(request.selection);
+  options.act = request.act;
+  const auto work = [preparer = preparer_, layer = std::move(layer),
+                     options = std::move(options)]() -> Result<workspace::CommitResult> {
+    TRY(workspace::Layer opened, workspace::open_layer(preparer->layers(), layer));
+    TRY(const UniqueFd original, opened.open_original());
+    return workspace::commit(opened, original, options);
+  };
+  auto result = co_await on_pool(pool_, work);
+  if (result && result->number != 0) {
+    tell(EventKind::Committed, *entry, fmt::format("{} changes", result->applied.size()));
+  }
+  co_return result;
+}
+
+asio::awaitable<Result<workspace::UndoResult>> SessionManager::undo(std::string id,
+                                                                    LayerChoice where) {
+  CO_TRY(const EntryPointer entry, find(id));
+  CO_TRY(std::string layer, layer_of(*entry, where));
+  CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
+  const auto work = [preparer = preparer_,
+                     layer = std::move(layer)]() -> Result<workspace::UndoResult> {
+    TRY(workspace::Layer opened, workspace::open_layer(preparer->layers(), layer));
+    TRY(const UniqueFd original, opened.open_original());
+    return workspace::undo(opened, original);
+  };
+  auto result = co_await on_pool(pool_, work);
+  if (result && result->conflicts.empty()) {
+    tell(EventKind::Undone, *entry, fmt::format("{} paths", result->restored.size()));
+  }
+  co_return result;
+}
+
+asio::awaitable<Result<std::uint64_t>> SessionManager::layer_bytes() {
+  const auto work = [preparer = preparer_]() -> Result<std::uint64_t> {
+    TRY(const UniqueFd dir, workspace::open_directory(preparer->layers().dir, "."));
+    return disk_use(dir);
+  };
+  co_return co_await on_pool(pool_, work);
+}
+
+}  // namespace glovebox::session

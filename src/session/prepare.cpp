@@ -1,0 +1,313 @@
+#include "session/prepare.h"
+
+#include "authority/capability.h"
+#include "host/path_facts.h"
+#include "host/resolve_authority.h"
+#include "plan/make_plan.h"
+#include "session/directories.h"
+#include "session/prepare_draft.h"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+namespace glovebox::session {
+
+using authority::BudgetKind;
+using authority::Effect;
+using authority::Rule;
+using Mode = plan::Workspace::Mode;
+
+namespace {
+
+Mode to_plan(WorkspaceMode mode, Persist persist) {
+  switch (mode) {
+    case WorkspaceMode::Read: return Mode::Read;
+    case WorkspaceMode::Write: return Mode::Write;
+    case WorkspaceMode::Overlay: break;
+  }
+  return persist == Persist::Keep ? Mode::Overlay : Mode::Discard;
+}
+
+WorkspaceMode from_policy(policy::WorkspaceMode mode) {
+  switch (mode) {
+    case policy::WorkspaceMode::ReadOnly: return WorkspaceMode::Read;
+    case policy::WorkspaceMode::Overlay: return WorkspaceMode::Overlay;
+    case policy::WorkspaceMode::ReadWrite: return WorkspaceMode::Write;
+  }
+  return WorkspaceMode::Read;
+}
+
+// More lets a box do more to the original.
+int reach(WorkspaceMode mode) {
+  switch (mode) {
+    case WorkspaceMode::Read: return 0;
+    case WorkspaceMode::Overlay: return 1;
+    case WorkspaceMode::Write: return 2;
+  }
+  return 0;
+}
+
+Result<authority::Capability> use_of(const plan::Workspace& place) {
+  TRY(const auto path, authority::AbsolutePath::parse(place.at.path));
+  const bool is_written = place.mode == Mode::Write;
+  return policy::use_of_path(is_written ? policy::PathUse::Write : policy::PathUse::Read, path);
+}
+
+// Stands for what is made later, so that everything else can be refused before.
+host::PathFacts not_made_yet(std::string path) {
+  return {.path = std::move(path),
+          .kind = host::PathKind::Directory,
+          .device = 0,
+          .inode = 0,
+          .owner = ::geteuid(),
+          .group = ::getegid()};
+}
+
+plan::SandboxSpec with_some_layers(plan::SandboxSpec spec) {
+  for (plan::Workspace& place : spec.workspaces) {
+    if (place.mode == Mode::Overlay) place.layer = not_made_yet("/(a layer of this session)");
+  }
+  return spec;
+}
+
+// What a session's limits cannot be kept by, today.
+Result<void> check_budgets(const plan::SandboxSpec& spec) {
+  if (spec.authority.budget(BudgetKind::Cpu)) {
+    return fail(Code::Unsupported,
+                "a budget of CPU time cannot be kept for a session; bound cpus, or wall, instead");
+  }
+  const bool is_bounded =
+      spec.authority.budget(BudgetKind::Disk) || spec.authority.budget(BudgetKind::Inodes);
+  if (!is_bounded) return {};
+  for (const plan::Workspace& place : spec.workspaces) {
+    if (place.mode != Mode::Overlay) continue;
+    return fail(Code::Unsupported,
+                "{}: a disk budget cannot be kept for a layer that outlives its box; discard the "
+                "layer with the box, or leave the budget out",
+                place.at.path);
+  }
+  return {};
+}
+
+}  // namespace
+
+HeldLayer::~HeldLayer() {
+  if (!hold_) return;
+  hold_.reset();
+  // What cannot be removed now is collected when the next service starts.
+  (void)workspace::remove_layer(*root_, layer_.facts().id);
+}
+
+Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
+  TRY(workspace::LayerRoot root, workspace::open_layer_root(settings.layer_root));
+  std::unique_ptr<Preparer> preparer(new Preparer(std::move(settings)));
+  preparer->layers_ = std::make_shared<const workspace::LayerRoot>(std::move(root));
+  for (std::string& path : preparer->settings_.hidden) {
+    TRY(path, host::resolve_existing_part(path));
+  }
+  return preparer;
+}
+
+Result<host::HostFacts> Preparer::facts() {
+  const std::scoped_lock lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (!facts_ || now - facts_read_ > kFactsLife) {
+    TRY(facts_, host::read_facts());
+    facts_read_ = now;
+  }
+  return *facts_;
+}
+
+void Preparer::forget_facts() {
+  const std::scoped_lock lock(mutex_);
+  facts_.reset();
+}
+
+Result<Preparer::Draft> Preparer::draft(const SessionRequest& request) {
+  TRY_VOID(check_values(request));
+  Draft draft;
+  draft.asked = request;
+  plan::SandboxSpec& spec = draft.spec;
+  spec.resident = plan::Resident::Agent;
+  spec.backend = request.backend.value_or(plan::Backend::Process);
+  spec.cpus_milli = request.cpus_milli;
+  spec.uid = request.uid;
+  spec.gid = request.gid;
+  spec.hostname = request.hostname;
+  spec.waived = request.waived;
+  TRY_VOID(apply_policy(draft));
+  TRY_VOID(add_authority(draft));
+  TRY_VOID(add_places(draft));
+  TRY_VOID(check_budgets(spec));
+  for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
+  if (!draft.asked.idle_timeout) draft.asked.idle_timeout = settings_.default_idle;
+  draft.asked.backend = spec.backend;
+  draft.asked.cpus_milli = spec.cpus_milli;
+  draft.asked.waived = spec.waived;
+  draft.asked.policy.document.clear();
+  return draft;
+}
+
+// What the policy grants is in the spec already; what was handed in joins it, and nothing of both
+// goes beyond the ceiling or reaches what is hidden.
+Result<void> Preparer::add_authority(Draft& draft) {
+  std::vector<Rule> rules;
+  for (const plan::EnvEntry& entry : draft.asked.env) {
+    auto name = authority::EnvName::parse(entry.name);
+    if (!name) return fail(Code::Invalid, "env: {}", name.error().message);
+    rules.push_back({Effect::Allow, authority::Env{*std::move(name), std::nullopt}});
+    draft.spec.caller_env.push_back(entry);
+  }
+  TRY(const authority::AuthoritySet env, authority::AuthoritySet::from_rules(rules));
+  TRY(host::ResolvedAuthority handed, host::resolve_paths(draft.asked.handed));
+  draft.spec.authority = draft.spec.authority.unite(handed.set);
+  if (draft.asked.ceiling) {
+    TRY(const host::ResolvedAuthority ceiling, host::resolve_paths(*draft.asked.ceiling));
+    draft.spec.authority = draft.spec.authority.attenuate(ceiling.set);
+    draft.asked.ceiling = ceiling.set;
+  }
+  draft.spec.authority = draft.spec.authority.unite(env);
+  draft.spec.paths.merge(handed.paths);
+  std::vector<Rule> hidden;
+  for (const std::string& path : settings_.hidden) {
+    TRY(auto place, authority::AbsolutePath::parse(path));
+    hidden.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
+  }
+  TRY(const authority::AuthoritySet denials, authority::AuthoritySet::from_rules(hidden));
+  TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
+  draft.spec.authority = draft.spec.authority.unite(denied.set);
+  draft.spec.paths.merge(denied.paths);
+  return {};
+}
+
+Result<void> Preparer::add_places(Draft& draft) {
+  for (WorkspaceRequest& one : draft.asked.workspaces) TRY_VOID(add_workspace(draft, one));
+  for (BindRequest& one : draft.asked.binds) TRY_VOID(add_bind(draft, one));
+  return {};
+}
+
+Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
+  const WorkspaceMode usual = draft.most ? from_policy(*draft.most) : WorkspaceMode::Overlay;
+  asked.mode = asked.mode.value_or(usual);
+  if (asked.mode == WorkspaceMode::Overlay) asked.persist = asked.persist.value_or(Persist::Keep);
+  if (draft.most && reach(*asked.mode) > reach(from_policy(*draft.most))) {
+    return fail(Code::Denied, "workspace {}: the policy allows no more than {}", asked.path,
+                policy::to_text(*draft.most));
+  }
+  plan::Workspace place;
+  place.mode = to_plan(*asked.mode, asked.persist.value_or(Persist::Keep));
+  auto found = host::look_up(asked.path);
+  if (found) {
+    place.at = *std::move(found);
+    if (place.at.kind != host::PathKind::Directory) {
+      return fail(Code::Invalid, "workspace {}: not a directory", asked.path);
+    }
+  } else if (found.error().code == Code::NotFound) {
+    TRY(std::string path, host::resolve_existing_part(asked.path));
+    place.at = not_made_yet(std::move(path));
+    draft.missing.push_back(draft.spec.workspaces.size());
+  } else {
+    return unexpected(std::move(found).error());
+  }
+  TRY_VOID(check_place(draft, place));
+  asked.path = place.at.path;
+  draft.workspaces.push_back(
+      {place.at.path, *asked.mode, asked.persist.value_or(Persist::Keep), {}});
+  draft.spec.workspaces.push_back(std::move(place));
+  return {};
+}
+
+Result<void> Preparer::add_bind(Draft& draft, BindRequest& asked) {
+  plan::Workspace place;
+  place.mode = asked.mode == BindMode::Write ? Mode::Write : Mode::Read;
+  if (draft.most && asked.mode == BindMode::Write &&
+      *draft.most != policy::WorkspaceMode::ReadWrite) {
+    return fail(Code::Denied, "bind {}: the policy allows no more than {}", asked.source,
+                policy::to_text(*draft.most));
+  }
+  auto found = host::look_up(asked.source);
+  if (!found) return fail(found.error().code, "bind {}", found.error().message);
+  place.at = *std::move(found);
+  if (asked.dest.empty()) asked.dest = place.at.path;
+  if (asked.dest != place.at.path) place.inside = asked.dest;
+  TRY_VOID(check_place(draft, place));
+  asked.source = place.at.path;
+  draft.spec.workspaces.push_back(std::move(place));
+  return {};
+}
+
+// Handing a place in is a grant like another: within the ceiling, and nothing of ours.
+Result<void> Preparer::check_place(const Draft& draft, const plan::Workspace& place) const {
+  for (const std::string& path : settings_.hidden) {
+    const bool is_inside = host::is_within(place.at.path, path);
+    const bool is_overlapping = place.mode == Mode::Overlay && host::is_within(path, place.at.path);
+    if (!is_inside && !is_overlapping) continue;
+    return fail(Code::Denied, "{}: this belongs to the service itself", place.at.path);
+  }
+  if (!draft.asked.ceiling) return {};
+  TRY(const authority::Capability use, use_of(place));
+  if (draft.asked.ceiling->decide(use).effect == Effect::Allow) return {};
+  return fail(Code::Denied, "{}: not within what you may hand in", place.at.path);
+}
+
+Result<void> Preparer::make_directories(Draft& draft) {
+  for (const std::size_t index : draft.missing) {
+    plan::Workspace& place = draft.spec.workspaces.at(index);
+    TRY_VOID(make_directories_for(place.at.path));
+    TRY(host::PathFacts made, host::look_up(place.at.path));
+    if (made.path != place.at.path || made.kind != host::PathKind::Directory) {
+      return fail(Code::Denied, "workspace {}: something else is there now", place.at.path);
+    }
+    place.at = std::move(made);
+  }
+  return {};
+}
+
+Result<HeldLayer> Preparer::make_layer(plan::Workspace& over) {
+  workspace::LayerRequest request;
+  request.origin = over.at.path;
+  if (::geteuid() == 0) {
+    // What the box makes belongs to the workspace's owner, as the box's user does.
+    request.upper_uid = over.at.owner;
+    request.upper_gid = over.at.group;
+  }
+  TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
+  TRY(UniqueFd hold, layer.hold());
+  HeldLayer held(layers_, std::move(layer), std::move(hold));
+  TRY(over.layer, host::look_up(held.layer().mount_path()));
+  over.start_ns = static_cast<std::uint64_t>(held.layer().base().stamp.start);
+  return held;
+}
+
+Result<Prepared> Preparer::prepare(const SessionRequest& request) {
+  TRY(Draft draft, this->draft(request));
+  TRY(const host::HostFacts host, facts());
+  if (!draft.missing.empty()) {
+    TRY_VOID(plan::make_plan(with_some_layers(draft.spec), host));
+    TRY_VOID(make_directories(draft));
+  }
+  Prepared prepared;
+  for (std::size_t i = 0; i < draft.workspaces.size(); ++i) {
+    plan::Workspace& place = draft.spec.workspaces.at(i);
+    if (place.mode != Mode::Overlay) continue;
+    TRY(HeldLayer layer, make_layer(place));
+    draft.workspaces[i].layer_id = layer.layer().facts().id;
+    prepared.layers.push_back(std::move(layer));
+  }
+  TRY(prepared.plan, plan::make_plan(draft.spec, host));
+  prepared.home = std::string(plan::kHomeInside);
+  if (!draft.workspaces.empty()) prepared.home = draft.workspaces.front().path;
+  prepared.effective = std::move(draft.asked);
+  prepared.workspaces = std::move(draft.workspaces);
+  return prepared;
+}
+
+Result<void> Preparer::check(const SessionRequest& request) {
+  TRY(const Draft draft, this->draft(request));
+  TRY(const host::HostFacts host, facts());
+  TRY_VOID(plan::make_plan(with_some_layers(draft.spec), host));
+  return {};
+}
+
+}  // namespace glovebox::session

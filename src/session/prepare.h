@@ -1,0 +1,115 @@
+// From a request to everything that is needed to start its box: policy, authority, directories,
+// layers, plan. Every face uses this, so a session means the same whoever asked for it.
+//
+// The order is: check the request as a value, look up what it names, and only then make anything
+// (directories that are missing, layers). A refusal leaves nothing behind.
+#pragma once
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "host/facts.h"
+#include "plan/launch_plan.h"
+#include "policy/store.h"
+#include "session/info.h"
+#include "session/request.h"
+#include "workspace/layer.h"
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace glovebox::session {
+
+// A layer that was made for a box, held. One that is not kept is removed when this goes.
+class HeldLayer {
+ public:
+  HeldLayer(std::shared_ptr<const workspace::LayerRoot> root, workspace::Layer layer, UniqueFd hold)
+      : root_(std::move(root)), layer_(std::move(layer)), hold_(std::move(hold)) {}
+  HeldLayer(HeldLayer&&) = default;
+  HeldLayer& operator=(HeldLayer&&) = default;
+  ~HeldLayer();
+
+  const workspace::Layer& layer() const { return layer_; }
+  // The session is there: the layer is its own from here on, and the hold is given to it.
+  UniqueFd keep() { return std::move(hold_); }
+
+ private:
+  std::shared_ptr<const workspace::LayerRoot> root_;
+  workspace::Layer layer_;
+  UniqueFd hold_;
+};
+
+struct Prepared {
+  plan::LaunchPlan plan;
+  SessionRequest effective;  // defaults filled in, paths resolved, values of variables left out
+  std::vector<WorkspaceInfo> workspaces;
+  std::vector<HeldLayer> layers;  // of the workspaces that have one, in their order
+  std::string home;               // where runs start
+};
+
+enum class PolicyFiles : std::uint8_t {
+  Refused,  // whoever asks is not who owns this host's files
+  Allowed,
+};
+
+struct PreparerSettings {
+  std::string layer_root;  // directory of the layers; made if it is not there
+  // Paths that no box may see, whatever it is handed: the service's own state, sockets and tokens.
+  std::vector<std::string> hidden;
+  std::shared_ptr<policy::PolicyStore> policies;  // may be empty
+  PolicyFiles policy_files = PolicyFiles::Refused;
+  std::chrono::milliseconds default_idle = kDefaultIdle;
+};
+
+// Safe to use from several threads at once. Facts of the host and compiled templates are read once
+// and used again.
+class Preparer {
+ public:
+  // How long facts of the host are believed.
+  static constexpr std::chrono::seconds kFactsLife{5};
+
+  static Result<std::unique_ptr<Preparer>> open(PreparerSettings settings);
+
+  // Makes what is missing, and the plan.
+  Result<Prepared> prepare(const SessionRequest& request);
+  // All the refusals of prepare() that need nothing to be made.
+  Result<void> check(const SessionRequest& request);
+  // What is known of the host is read again, by the next who needs it: something was not as
+  // planned.
+  void forget_facts();
+
+  const workspace::LayerRoot& layers() const { return *layers_; }
+  Result<host::HostFacts> facts();
+
+ private:
+  explicit Preparer(PreparerSettings settings) : settings_(std::move(settings)) {}
+
+  struct Draft;
+  Result<Draft> draft(const SessionRequest& request);
+  Result<void> apply_policy(Draft& draft);
+  Result<policy::CompiledPolicy> find_policy(const PolicyChoice& choice);
+  Result<policy::CompiledPolicy> find_template(const std::string& name);
+  Result<void> add_authority(Draft& draft);
+  Result<void> add_places(Draft& draft);
+  Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
+  Result<void> add_bind(Draft& draft, BindRequest& asked);
+  Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
+  Result<void> make_directories(Draft& draft);
+  Result<HeldLayer> make_layer(plan::Workspace& over);
+
+  PreparerSettings settings_;
+  std::shared_ptr<const workspace::LayerRoot> layers_;
+  std::mutex mutex_;  // of what is below
+  std::optional<host::HostFacts> facts_;
+  std::chrono::steady_clock::time_point facts_read_;
+  std::map<std::string, policy::CompiledPolicy> templates_;
+};
+
+// What can be told wrong by looking at the request alone. Code::Invalid.
+Result<void> check_values(const SessionRequest& request);
+
+}  // namespace glovebox::session

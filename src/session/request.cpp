@@ -1,0 +1,94 @@
+#include "session/request.h"
+
+#include "authority/paths.h"
+#include "session/prepare.h"
+
+#include <algorithm>
+#include <array>
+
+namespace glovebox::session {
+namespace {
+
+constexpr std::array<std::string_view, 3> kModeNames{"overlay", "rw", "ro"};
+
+Result<void> check_path(std::string_view what, const std::string& path) {
+  if (path.empty()) return fail(Code::Invalid, "{}: the path is missing", what);
+  const auto parsed = authority::AbsolutePath::parse(path);
+  if (!parsed) return fail(Code::Invalid, "{}: {}", what, parsed.error().message);
+  return {};
+}
+
+bool is_plain(std::string_view text) {
+  return std::ranges::none_of(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+Result<void> check_labels(const SessionRequest& request) {
+  if (request.labels.size() > kMaxLabels) {
+    return fail(Code::Invalid, "{} labels; {} is the most", request.labels.size(), kMaxLabels);
+  }
+  for (const auto& [name, value] : request.labels) {
+    const bool fits = !name.empty() && name.size() <= kMaxLabelBytes &&
+                      value.size() <= kMaxLabelBytes && is_plain(name) && is_plain(value);
+    if (!fits) {
+      return fail(Code::Invalid, "a label is 1 to {} plain characters, and so is its value",
+                  kMaxLabelBytes);
+    }
+  }
+  if (request.name.size() > kMaxNameBytes || !is_plain(request.name)) {
+    return fail(Code::Invalid, "a session's name is at most {} plain characters", kMaxNameBytes);
+  }
+  return {};
+}
+
+Result<void> check_workspaces(const SessionRequest& request) {
+  if (request.workspaces.size() > kMaxWorkspaces || request.binds.size() > kMaxBinds) {
+    return fail(Code::Invalid, "at most {} workspaces and {} binds", kMaxWorkspaces, kMaxBinds);
+  }
+  for (const WorkspaceRequest& one : request.workspaces) {
+    TRY_VOID(check_path("workspace", one.path));
+    const bool has_layer = one.mode.value_or(WorkspaceMode::Overlay) == WorkspaceMode::Overlay;
+    if (one.persist && !has_layer) {
+      return fail(Code::Invalid, "workspace {}: only an overlay can be kept or discarded",
+                  one.path);
+    }
+  }
+  for (const BindRequest& one : request.binds) {
+    TRY_VOID(check_path("bind source", one.source));
+    if (!one.dest.empty()) TRY_VOID(check_path("bind dest", one.dest));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_text(WorkspaceMode mode) {
+  return kModeNames.at(static_cast<std::size_t>(mode));
+}
+
+Result<WorkspaceMode> parse_workspace_mode(std::string_view text) {
+  const auto found = std::ranges::find(kModeNames, text);
+  if (found == kModeNames.end()) {
+    return fail(Code::Invalid, "'{}' is no mode of a workspace: there are overlay, rw and ro",
+                text);
+  }
+  return static_cast<WorkspaceMode>(found - kModeNames.begin());
+}
+
+Result<void> check_values(const SessionRequest& request) {
+  TRY_VOID(check_labels(request));
+  TRY_VOID(check_workspaces(request));
+  if (!request.policy.name.empty() && !request.policy.document.empty()) {
+    return fail(Code::Invalid, "a policy is named or written out, not both");
+  }
+  const bool has_policy = !request.policy.name.empty() || !request.policy.document.empty();
+  if (!has_policy && !request.policy.if_digest.empty()) {
+    return fail(Code::Invalid, "if_policy needs a policy");
+  }
+  if (request.idle_timeout && request.idle_timeout->count() < 0) {
+    return fail(Code::Invalid, "an idle timeout is not negative");
+  }
+  return {};
+}
+
+}  // namespace glovebox::session

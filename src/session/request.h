@@ -1,0 +1,102 @@
+// What somebody asks for when they want a session. Every face (command line, HTTP, MCP) fills the
+// same value, so they cannot differ.
+//
+// A request is a plain value: nothing in it has been looked up or checked. prepare() does that
+// (prepare.h), and echoes the request with every default filled in.
+#pragma once
+
+#include "authority/authority_set.h"
+#include "plan/spec.h"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace glovebox::session {
+
+// How long a session may be idle when its request does not say.
+inline constexpr std::chrono::milliseconds kDefaultIdle = std::chrono::seconds(1800);
+
+// Bounds on one request. More is refused with Code::Invalid.
+inline constexpr std::size_t kMaxWorkspaces = 16;
+inline constexpr std::size_t kMaxBinds = 64;
+inline constexpr std::size_t kMaxLabels = 64;
+inline constexpr std::size_t kMaxLabelBytes = 256;  // of a label's name, and of its value
+inline constexpr std::size_t kMaxNameBytes = 128;
+
+// What becomes of what a box writes into a workspace.
+enum class WorkspaceMode : std::uint8_t {
+  Overlay,  // lands in a layer; the original is untouched until a commit
+  Write,    // lands in the directory itself
+  Read,     // is refused
+};
+// "overlay", "rw", "ro".
+std::string_view to_text(WorkspaceMode mode);
+Result<WorkspaceMode> parse_workspace_mode(std::string_view text);
+
+// Whether a layer is there after its session, for diff and commit. Only a workspace with Overlay
+// has one. Discard: in memory, and gone with the box.
+enum class Persist : std::uint8_t { Keep, Discard };
+
+// A directory to work in, at its own path. One that is not there is made.
+struct WorkspaceRequest {
+  std::string path;                   // absolute
+  std::optional<WorkspaceMode> mode;  // nothing: what the policy says, else Overlay
+  std::optional<Persist> persist;     // nothing: Keep
+  friend bool operator==(const WorkspaceRequest&, const WorkspaceRequest&) = default;
+};
+
+enum class BindMode : std::uint8_t { Read, Write };
+
+// Something of the host's at another path in the box.
+struct BindRequest {
+  std::string source;  // absolute, and it exists
+  std::string dest;    // absolute; empty: as the source
+  BindMode mode = BindMode::Write;
+  friend bool operator==(const BindRequest&, const BindRequest&) = default;
+};
+
+// A policy by name or as a document. At most one of the two.
+struct PolicyChoice {
+  std::string name;      // of the service's policies, of a template, or FILE[#SANDBOX]
+  std::string document;  // YAML or JSON, with the sandbox named by `sandbox`
+  std::string sandbox;
+  // Refuse unless the policy has this digest.
+  std::string if_digest;
+  friend bool operator==(const PolicyChoice&, const PolicyChoice&) = default;
+};
+
+struct SessionRequest {
+  std::string name;  // for people; empty: none
+  std::map<std::string, std::string> labels;
+  // Runs start in the first, and relative paths of file jobs mean it. Without any they start in
+  // the box's own home, which is gone with it.
+  std::vector<WorkspaceRequest> workspaces;
+  std::vector<BindRequest> binds;
+  PolicyChoice policy;
+  // Capabilities that are handed in, budgets among them. United with what the policy grants.
+  authority::AuthoritySet handed;
+  // The most that whoever asks may hand out: everything above is cut down to it, and a workspace or
+  // bind outside of it is refused. Nothing: no bound.
+  std::optional<authority::AuthoritySet> ceiling;
+  std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half processors
+  std::optional<plan::Backend> backend;     // nothing: what the policy says, else Process
+  // The caller's variables, with their values. One that the policy denies is left out. Values are
+  // never written to disk.
+  std::vector<plan::EnvEntry> env;
+  std::optional<uid_t> uid;  // as the box sees them
+  std::optional<gid_t> gid;
+  // Nothing: kDefaultIdle, or what the service is set to. Zero: never.
+  std::optional<std::chrono::milliseconds> idle_timeout;
+  std::string hostname = "box";
+  std::set<std::string> waived;
+
+  friend bool operator==(const SessionRequest&, const SessionRequest&) = default;
+};
+
+}  // namespace glovebox::session

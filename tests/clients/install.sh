@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Installs the published clients, at the versions that are written down here, below DIRECTORY.
+#   tests/clients/install.sh DIRECTORY
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+directory=$1
+mkdir -p "$directory/javascript"
+
+# A stamp of what was installed, so that a second call has nothing to do.
+stamp=$(cat "$here/requirements.txt" "$here/package-lock.json" | sha256sum | cut -d' ' -f1)
+[[ $(cat "$directory/stamp" 2>/dev/null) != "$stamp" ]] || exit 0
+
+python3 -m venv "$directory/python"
+"$directory/python/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+
+cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$directory/javascript/"
+(cd "$directory/javascript" && npm ci --no-audit --no-fund --ignore-scripts)
+printf '%s\n' "$stamp" >"$directory/stamp"

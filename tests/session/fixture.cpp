@@ -1,0 +1,152 @@
+#include "fixture.h"
+
+#include "base/file.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace glovebox::session {
+namespace {
+
+std::string launcher_program() {
+  const char* path = std::getenv("GLOVEBOX_LAUNCHER");
+  return path == nullptr ? "glovebox-launcher" : path;
+}
+
+}  // namespace
+
+ManagerTest::ManagerTest() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::string name = "/tmp/glovebox-session-test-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no place to test in");
+  place_ = name;
+  std::filesystem::create_directory(work_directory());
+}
+
+ManagerTest::~ManagerTest() {
+  manager_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(place_, ignored);
+}
+
+void ManagerTest::SetUp() { open_manager(); }
+
+ManagerSettings ManagerTest::settings() const {
+  ManagerSettings settings;
+  settings.launcher = launcher_program();
+  settings.state_directory = state_directory();
+  settings.sweep_period = std::chrono::milliseconds(20);
+  return settings;
+}
+
+void ManagerTest::open_manager() {
+  auto opened = Manager::open(loop_, settings());
+  ASSERT_TRUE(opened) << opened.error().message;
+  manager_ = *std::move(opened);
+}
+
+void ManagerTest::await(asio::awaitable<void> work) {
+  bool is_done = false;
+  std::exception_ptr problem;
+  asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr thrown) {
+    problem = thrown;
+    is_done = true;
+  });
+  loop_.restart();
+  while (!is_done) loop_.run_one();
+  if (problem) std::rethrow_exception(problem);
+}
+
+void ManagerTest::run_until(const std::function<bool()>& is_true) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  loop_.restart();
+  while (!is_true()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << "it did not happen in time";
+    loop_.run_one_for(std::chrono::milliseconds(50));
+  }
+}
+
+SessionInfo ManagerTest::make_session(WorkspaceMode mode) {
+  SessionRequest request;
+  request.workspaces.push_back({work_directory(), mode, std::nullopt});
+  auto made = await(manager_->create(std::move(request)));
+  EXPECT_TRUE(made) << (made ? "" : made.error().message);
+  if (!made) throw std::runtime_error("no session");
+  return *std::move(made);
+}
+
+std::shared_ptr<LiveSession> ManagerTest::attach(const SessionInfo& info) {
+  auto session = manager_->attach(info.id);
+  if (!session) throw std::runtime_error(session.error().message);
+  return *std::move(session);
+}
+
+asio::awaitable<Told> run_and_tell(std::shared_ptr<LiveSession> session, RunRequest request) {
+  Collect collect;
+  const auto result = co_await session->run(std::move(request), collect);
+  Told told;
+  told.output = std::move(collect.output);
+  told.error = std::move(collect.error);
+  if (result) {
+    told.code = result->code;
+    told.timed_out = result->timed_out;
+    told.canceled = result->canceled;
+  } else {
+    told.problem = result.error().message;
+  }
+  co_return told;
+}
+
+Told ManagerTest::run(const SessionInfo& info, RunRequest request) {
+  return await(run_and_tell(attach(info), std::move(request)));
+}
+
+Told ManagerTest::run(const SessionInfo& info, const std::string& code) {
+  RunRequest request;
+  request.code = code;
+  return run(info, std::move(request));
+}
+
+std::size_t count_descriptors() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+std::size_t count_descendants() {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto stat = read_file(entry.path() / "stat");
+    if (!stat) continue;
+    std::istringstream rest(stat->substr(stat->rfind(')') + 2));
+    char state = 0;
+    pid_t parent = 0;
+    rest >> state >> parent;
+    children.emplace(parent, std::stoi(name));
+  }
+  std::vector<pid_t> found{::getpid()};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto it = first; it != last; ++it) found.push_back(it->second);
+  }
+  return found.size() - 1;
+}
+
+std::size_t resident_bytes() {
+  const auto statm = read_file("/proc/self/statm");
+  std::istringstream text(*statm);
+  std::size_t size = 0;
+  std::size_t resident = 0;
+  text >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace glovebox::session
