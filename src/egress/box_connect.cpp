@@ -139,7 +139,20 @@ void Box::begin(Attempt attempt) {
   finish(attempt, error);
 }
 
+bool Box::refuse_to_wait(const Attempt& attempt) {
+  if (waiting_.size() < kMostWaiting) return false;
+  deny(attempt,
+       Denied{Denied::Act::Connect, "any more hosts", "",
+              fmt::format("{} of its connects wait already", waiting_.size())},
+       EAGAIN);
+  return true;
+}
+
 void Box::wait_for(Attempt attempt) {
+  if (refuse_to_wait(attempt)) {
+    if (!attempt.is_outside()) set_blocking(attempt.original, true);
+    return;
+  }
   const std::uint64_t id = attempt.call.id;
   Waiting waiting;
   waiting.attempt = std::move(attempt);
