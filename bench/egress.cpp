@@ -59,6 +59,15 @@ int dial(int port) {
   return -1;
 }
 
+// An address that no grant of the workers has.
+int dial_denied() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in where = address(80);
+  where.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1
+  (void)!::connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof(where));
+  return fd;
+}
+
 double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
@@ -158,7 +167,8 @@ void time_transfer(int port, int megabytes, bool through_proxy) {
 }
 
 // Connects at a steady rate until told to stop by the end of standard input.
-void flood(int port, int per_second) {
+enum class Flood : std::uint8_t { Granted, Denied };
+void flood(int port, int per_second, Flood kind) {
   const auto start = Clock::now();
   long done = 0;
   pollfd input{0, POLLIN, 0};
@@ -168,7 +178,7 @@ void flood(int port, int per_second) {
       ::usleep(100);
       continue;
     }
-    ::close(dial(port));
+    ::close(kind == Flood::Granted ? dial(port) : dial_denied());
     ++done;
   }
   std::string line;
@@ -188,7 +198,8 @@ int work() {
     if (act == "connect-proxy") time_connects(port, amount, /*through_proxy=*/true);
     if (act == "transfer") time_transfer(port, amount, /*through_proxy=*/false);
     if (act == "transfer-proxy") time_transfer(port, amount, /*through_proxy=*/true);
-    if (act == "flood") flood(port, amount);
+    if (act == "flood") flood(port, amount, Flood::Granted);
+    if (act == "flood-denied") flood(port, amount, Flood::Denied);
   }
   return 0;
 }
@@ -293,8 +304,7 @@ void print_connects(const char* name, const std::vector<double>& us, double dire
               p50 - direct);
 }
 
-Result<void> measure(int rounds, Worker& outside, Worker& first, Worker& second, int port,
-                     int proxy) {
+Result<void> measure(int rounds, Worker& outside, Worker& first, int port, int proxy) {
   std::vector<double> direct, brokered, proxied, direct_mb, brokered_mb, proxied_mb;
   for (int i = 0; i < rounds; ++i) {
     TRY(const auto a, outside.ask(fmt::format("connect {} 200", port)));
@@ -322,21 +332,28 @@ Result<void> measure(int rounds, Worker& outside, Worker& first, Worker& second,
     std::printf("%-44s p50 %8.0f MB/s %35.1f %%\n", name, p50, 100 * p50 / base_mb);
   }
 
+  return {};
+}
+
+// What a second box's connects cost while the first one does `act` all the time.
+Result<void> measure_beside(int rounds, const char* name, const char* act, Worker& first,
+                            Worker& second, int port) {
   std::vector<double> quiet, beside, rates;
   for (int i = 0; i < rounds; ++i) {
     TRY(const auto a, second.ask(fmt::format("connect {} 200", port)));
     append(quiet, a);
-    TRY_VOID(first.tell(fmt::format("flood {} 10000", port)));
+    TRY_VOID(first.tell(fmt::format("{} {} 10000", act, port)));
     TRY(const auto b, second.ask(fmt::format("connect {} 200", port)));
     append(beside, b);
     TRY_VOID(first.tell("stop"));
     TRY(const auto rate, first.hear());
     append(rates, rate);
   }
-  print_connects("a second box alone", quiet, percentile(quiet, 0.5));
-  print_connects("beside one that connects all the time", beside, percentile(quiet, 0.5));
-  std::printf("%-44s %.0f connects a second (10000 asked for), ratio %.2f\n", "  which made",
-              percentile(rates, 0.5), percentile(beside, 0.5) / percentile(quiet, 0.5));
+  const double alone = percentile(quiet, 0.5);
+  print_connects("a second box alone", quiet, alone);
+  print_connects(name, beside, alone);
+  std::printf("%-44s %.0f a second (10000 asked for); the second box: %.2f times\n", "  which made",
+              percentile(rates, 0.5), percentile(beside, 0.5) / alone);
   return {};
 }
 
@@ -360,8 +377,16 @@ Result<void> run(int rounds) {
     }
   });
   std::printf("%s; uid %u; %d interleaved rounds\n", host_line().c_str(), ::getuid(), rounds);
-  const auto done = measure(rounds, outside, first.worker, second.worker,
-                            static_cast<int>(ports.at(0)), static_cast<int>(ports.at(1)));
+  const auto port = static_cast<int>(ports.at(0));
+  auto done = measure(rounds, outside, first.worker, port, static_cast<int>(ports.at(1)));
+  if (done) {
+    done = measure_beside(rounds, "beside one that connects all the time", "flood", first.worker,
+                          second.worker, port);
+  }
+  if (done) {
+    done = measure_beside(rounds, "beside one that is denied all the time", "flood-denied",
+                          first.worker, second.worker, port);
+  }
   over = true;
   loop.join();
   return done;

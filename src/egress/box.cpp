@@ -39,7 +39,8 @@ Result<void> Box::start(launch::NetworkFiles files) {
                                           sink_);
     TRY_VOID(names_->start(std::move(files.questions), std::move(files.connections)));
   }
-  TRY(calls_, Notifications::open(std::move(files.listener)));
+  TRY(Notifications calls, Notifications::open(std::move(files.listener)));
+  calls_ = std::make_unique<Notifications>(std::move(calls));
   TRY(calls_watch_, services_.poller.watch(calls_->fd(), EPOLLIN,
                                            [this](std::uint32_t events) { on_listener(events); }));
   return {};
@@ -57,9 +58,9 @@ void Box::on_listener(std::uint32_t events) {
 }
 
 void Box::take_call(const WaitingCall& call) {
-  member_ = call.thread;
   auto attempt = read_call(call);
   if (!attempt) return;
+  if (pid_namespace_.empty()) pid_namespace_ = pid_namespace_of(call.thread);
   if (call.number == SYS_listen) return on_listen(*attempt);
   if (call.number == SYS_connect && attempt->kind.domain == AF_UNIX) {
     return on_unix_connect(*std::move(attempt));
@@ -144,9 +145,10 @@ void Box::check_bytes() {
 
 std::size_t Box::cut(const std::vector<std::uint64_t>& cookies) {
   std::vector<ino_t> sockets;
+  sockets.reserve(cookies.size());
   for (const std::uint64_t cookie : cookies)
     sockets.push_back(connections_.open().at(cookie).inode);
-  return shut_down_inside(member_, sockets);
+  return shut_down_inside(pid_namespace_, sockets);
 }
 
 std::size_t Box::narrow(const authority::AuthoritySet& to, Existing existing) {

@@ -37,13 +37,19 @@ struct Attempt {
   std::string name;                     // by which it is granted
   bool blocks = false;                  // the program's socket does
 
-  const Endpoint& to() const { return *address.endpoint; }
+  const Endpoint& to() const {
+    GLOVEBOX_CHECK(address.endpoint.has_value());
+    return *address.endpoint;
+  }
   bool is_outside() const { return static_cast<bool>(made); }
   BorrowedFd socket() const { return made ? BorrowedFd(made.get()) : BorrowedFd(original.get()); }
 };
 
 class Box {
  public:
+  // Calls that wait at a time. Each keeps descriptors, which all boxes of the broker share.
+  static constexpr std::size_t kMostWaiting = 64;
+
   Box(Services& services, plan::NetworkPlan network, EventSink sink);
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
@@ -78,6 +84,7 @@ class Box {
   void wait_for(Attempt attempt);
   void on_progress(std::uint64_t id);
   void look_for_signals(std::uint64_t id);
+  bool refuse_to_wait(const Attempt& attempt);  // true: too many wait already
   void finish(Attempt& attempt, int error);
   // Puts the made socket in the original's place, wherever that is known.
   bool hand_in(Attempt& attempt);
@@ -100,13 +107,14 @@ class Box {
   plan::NetworkPlan network_;
   EventSink sink_;
   Connections connections_;
-  std::optional<Notifications> calls_;
+  std::unique_ptr<Notifications> calls_;  // from start() on
   Poller::Token calls_watch_ = Poller::kNone;
   std::unique_ptr<NameServer> names_;
   std::map<std::uint64_t, Waiting> waiting_;    // by the call's id
   std::map<std::uint16_t, UniqueFd> reserved_;  // by the port inside, until it is bound
   std::set<std::uint64_t> published_;           // cookies of sockets that may listen outside
-  pid_t member_ = 0;                            // a thread of the box that has called
+  std::string pid_namespace_;                   // of the box, known from its first call on
+  UniqueFd spare_;                              // a plain IPv4 socket, made ahead
   Poller::Token byte_timer_ = Poller::kNone;
 };
 

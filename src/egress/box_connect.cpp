@@ -119,7 +119,8 @@ void Box::connect_outside(Attempt attempt, std::string name) {
     return deny(attempt, Denied{Denied::Act::Connect, attempt.to().to_text(), "", *exhausted},
                 ECONNREFUSED);
   }
-  auto made = make_like(attempt.original, attempt.kind.domain);
+  auto made = make_like(attempt.original, attempt.kind.domain,
+                        attempt.kind.domain == AF_INET ? std::move(spare_) : UniqueFd());
   if (!made) return void(calls_->answer(id, 0, made.error().os_errno));
   if (!is_guarded(hear_only(*made, attempt.to()))) return void(calls_->answer(id, 0, EACCES));
   attempt.made = *std::move(made);
@@ -138,7 +139,20 @@ void Box::begin(Attempt attempt) {
   finish(attempt, error);
 }
 
+bool Box::refuse_to_wait(const Attempt& attempt) {
+  if (waiting_.size() < kMostWaiting) return false;
+  deny(attempt,
+       Denied{Denied::Act::Connect, "any more hosts", "",
+              fmt::format("{} of its connects wait already", waiting_.size())},
+       EAGAIN);
+  return true;
+}
+
 void Box::wait_for(Attempt attempt) {
+  if (refuse_to_wait(attempt)) {
+    if (!attempt.is_outside()) set_blocking(attempt.original, true);
+    return;
+  }
   const std::uint64_t id = attempt.call.id;
   Waiting waiting;
   waiting.attempt = std::move(attempt);
@@ -196,18 +210,19 @@ void Box::look_for_signals(std::uint64_t id) {
 void Box::finish(Attempt& attempt, int error) {
   if (attempt.blocks) set_blocking(attempt.socket(), true);
   const bool lives = error == 0 || error == EINPROGRESS || error == kRestart;
-  if (attempt.is_outside() && lives) {
-    if (!hand_in(attempt)) {
-      calls_->answer(attempt.call.id, 0, EMFILE);
-      return;
-    }
-    note(attempt);
-  }
+  const bool handed_in = attempt.is_outside() && lives && hand_in(attempt);
+  if (attempt.is_outside() && lives && !handed_in) error = EMFILE;
   calls_->answer(attempt.call.id, 0, error);
+  if (handed_in) note(attempt);
+  // While nobody waits: the next one finds a socket ready.
+  if (handed_in && !spare_) spare_ = make_plain(AF_INET);
 }
 
+// Programs that wait for many things at once use sockets that do not block; theirs are looked for
+// everywhere. For one that blocks, the search would take as long as all the rest.
 bool Box::hand_in(Attempt& attempt) {
-  References references = find_references(attempt.call.thread, attempt.original);
+  References references;
+  if (!attempt.blocks) references = find_references(attempt.call.thread, attempt.original);
   if (std::ranges::find(references.numbers, attempt.number, &Descriptor::number) ==
       references.numbers.end()) {
     references.numbers.push_back(

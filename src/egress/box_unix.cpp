@@ -80,7 +80,7 @@ void Box::on_unix_connect(Attempt attempt) {
   if (attempt.blocks) (void)::fcntl(attempt.original.get(), F_SETFL, flags);
   const std::uint64_t id = attempt.call.id;
   if (error != EAGAIN || !attempt.blocks) return void(calls_->answer(id, 0, error));
-  if (!calls_->still_waits(id)) return;
+  if (!calls_->still_waits(id) || refuse_to_wait(attempt)) return;
   Waiting waiting;
   waiting.attempt = std::move(attempt);
   waiting.deadline = services_.poller.call_at(Poller::Clock::now() + kRetry, [this, id] {

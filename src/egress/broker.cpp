@@ -5,7 +5,7 @@
 
 #include <cerrno>
 #include <map>
-#include <optional>
+#include <memory>
 
 #include <sys/epoll.h>
 
@@ -14,8 +14,8 @@ namespace glovebox::egress {
 struct Broker::State {
   std::unique_ptr<Poller> poller;
   std::unique_ptr<Upstream> upstream;
-  std::optional<Endings> endings;
-  std::optional<Services> services;
+  std::unique_ptr<Endings> endings;  // null when the kernel does not tell
+  std::unique_ptr<Services> services;
   std::map<BoxId, std::unique_ptr<Box>> boxes;
   BoxId last = 0;
 
@@ -54,9 +54,11 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
                 "this kernel does not tell which network a socket belongs to (Linux 5.14 does)");
   }
   // Without it ends are not heard of, and budgets count everything there was.
-  if (auto endings = Endings::open()) state->endings.emplace(*std::move(endings));
-  state->services.emplace(Services{*state->poller, *state->upstream,
-                                   state->endings ? &*state->endings : nullptr, network});
+  if (auto endings = Endings::open()) {
+    state->endings = std::make_unique<Endings>(*std::move(endings));
+  }
+  state->services = std::make_unique<Services>(
+      Services{*state->poller, *state->upstream, state->endings.get(), network});
   if (state->endings) {
     TRY_VOID(state->poller->watch(state->endings->fd(), EPOLLIN,
                                   [raw = state.get()](std::uint32_t) { raw->on_endings(); }));

@@ -50,6 +50,7 @@ class Connections {
 
  private:
   std::uint64_t bytes_out() const;
+  void look_again();
   void report(const OpenConnection& connection) const;
 
   const Endings* endings_;
@@ -57,11 +58,14 @@ class Connections {
   std::optional<std::uint64_t> most_open_;
   std::optional<std::uint64_t> bytes_budget_;
   std::uint64_t bytes_closed_ = 0;
+  std::chrono::steady_clock::time_point next_look_;
   std::map<std::uint64_t, OpenConnection> open_;  // by cookie
 };
 
-// Shuts the sockets with these inodes down, in every process of the box that has one. `member` is
-// any thread of the box. Returns how many were found.
-std::size_t shut_down_inside(pid_t member, const std::vector<ino_t>& sockets);
+// Shuts the sockets with these inodes down, in every process of the box, which its pid namespace
+// names, that has one. Returns how many were found.
+std::size_t shut_down_inside(const std::string& pid_namespace, const std::vector<ino_t>& sockets);
+// The pid namespace of a thread, as its link in /proc reads; empty when it is gone.
+std::string pid_namespace_of(pid_t thread);
 
 }  // namespace glovebox::egress

@@ -98,7 +98,8 @@ bool may_look_up(const AuthoritySet& authority, const std::string& name) {
     for (const int candidate : {first, last, first - 1, last + 1}) {
       if (candidate < PortRange::kFirst || candidate > PortRange::kLast) continue;
       const auto port = one_port(static_cast<std::uint16_t>(candidate));
-      if (authority.decide(ConnectTCP{*pattern, *port}).effect == Effect::Allow) return true;
+      if (port && authority.decide(ConnectTCP{*pattern, *port}).effect == Effect::Allow)
+        return true;
     }
   }
   return false;

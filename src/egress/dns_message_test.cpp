@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace glovebox::egress {
 namespace {
 
@@ -53,6 +55,22 @@ TEST(DnsQuestion, EveryCutOfAQuestionIsRefused) {
   const auto whole = question(kName);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     EXPECT_FALSE(read_question(std::span(whole).first(size)).question) << size;
+  }
+}
+
+TEST(DnsQuestion, AnyBytesAreSafeToRead) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 200'000; ++i) {
+    std::vector<std::byte> message = question(kName);
+    message.resize(random() % 64);
+    for (int change = 0; change < 4 && !message.empty(); ++change) {
+      message[random() % message.size()] = static_cast<std::byte>(random());
+    }
+    const auto read = read_question(message);
+    if (!read.question) continue;
+    EXPECT_LE(read.question->name.size(), 253U);
+    const auto answer = encode_answer(*read.question, Answer{}, kMaxDatagram);
+    EXPECT_LE(answer.size(), kMaxDatagram);
   }
 }
 

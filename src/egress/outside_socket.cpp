@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include <linux/filter.h>
@@ -66,21 +67,40 @@ void copy_buffers(int from, int to) {
   }
 }
 
-void copy_options(int from, int to, int domain) {
-  for (const Option& option : kNumbers) {
-    const auto wanted = number(from, option);
-    if (wanted && wanted != number(to, option)) set_number(to, option, *wanted);
+constexpr Option kNumbersV6[] = {{IPPROTO_IPV6, IPV6_V6ONLY}, {IPPROTO_IPV6, IPV6_TCLASS}};
+
+// What a new socket has, asked once. The host's settings may change later; then an option is copied
+// that need not be.
+const std::vector<std::optional<int>>& usual_numbers(std::span<const Option> options, int domain) {
+  const auto ask = [&] {
+    const UniqueFd fresh(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    std::vector<std::optional<int>> values;
+    for (const Option& option : options) values.push_back(number(fresh.get(), option));
+    return values;
+  };
+  if (domain == AF_INET) {
+    static const std::vector<std::optional<int>> v4 = ask();
+    return v4;
   }
+  static const std::vector<std::optional<int>> v6 = ask();
+  return v6;
+}
+
+void copy_numbers(int from, int to, std::span<const Option> options,
+                  const std::vector<std::optional<int>>& usual) {
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const auto wanted = number(from, options[i]);
+    if (wanted && wanted != usual[i]) set_number(to, options[i], *wanted);
+  }
+}
+
+void copy_options(int from, int to, int domain) {
+  copy_numbers(from, to, kNumbers, usual_numbers(kNumbers, AF_INET));
+  if (domain == AF_INET6) copy_numbers(from, to, kNumbersV6, usual_numbers(kNumbersV6, AF_INET6));
   copy_struct<linger>(from, to, {SOL_SOCKET, SO_LINGER});
   copy_struct<timeval>(from, to, {SOL_SOCKET, SO_RCVTIMEO});
   copy_struct<timeval>(from, to, {SOL_SOCKET, SO_SNDTIMEO});
   copy_buffers(from, to);
-  if (domain != AF_INET6) return;
-  for (const Option& option :
-       {Option{IPPROTO_IPV6, IPV6_V6ONLY}, Option{IPPROTO_IPV6, IPV6_TCLASS}}) {
-    const auto wanted = number(from, option);
-    if (wanted && wanted != number(to, option)) set_number(to, option, *wanted);
-  }
 }
 
 constexpr std::uint32_t kTakeAll = 0xffff'ffff;
@@ -140,8 +160,12 @@ std::optional<SocketKind> kind_of(BorrowedFd socket) {
   return SocketKind{*domain, *type};
 }
 
-Result<UniqueFd> make_like(BorrowedFd original, int domain) {
-  UniqueFd made(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+UniqueFd make_plain(int domain) {
+  return UniqueFd(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+Result<UniqueFd> make_like(BorrowedFd original, int domain, UniqueFd spare) {
+  UniqueFd made = spare ? std::move(spare) : make_plain(domain);
   if (!made) return fail_os(errno, "make a socket outside");
   copy_options(original.get(), made.get(), domain);
   return made;

@@ -30,8 +30,10 @@ struct SocketKind {
 // Nothing with errno set: it is no socket.
 std::optional<SocketKind> kind_of(BorrowedFd socket);
 
-// A TCP socket with the options that the program has set on its own, not connected, non-blocking.
-Result<UniqueFd> make_like(BorrowedFd original, int domain);
+// A TCP socket, not connected, non-blocking. Empty with errno set.
+UniqueFd make_plain(int domain);
+// The same with the options that the program has set on its own; made of `spare`, if there is one.
+Result<UniqueFd> make_like(BorrowedFd original, int domain, UniqueFd spare = {});
 
 // For a socket that will be connected to `peer`.
 Result<void> hear_only(BorrowedFd socket, const Endpoint& peer);

@@ -22,7 +22,7 @@ class Pins {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kShortest{60};
-  static constexpr std::size_t kMost = 4096;  // answers kept; the oldest goes first
+  static constexpr std::size_t kMost = 1024;  // answers kept; the oldest goes first
 
   struct Pin {
     std::vector<authority::IpNetwork> addresses;

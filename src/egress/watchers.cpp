@@ -10,24 +10,31 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <string>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 namespace glovebox::egress {
 namespace {
 
+// In a struct linux_dirent64 (getdents64(2)).
+constexpr long kLengthAt = 16;
+constexpr long kNameAt = 19;
+
 constexpr std::string_view kEpollName = "anon_inode:[eventpoll]";
 
+constexpr std::size_t kLongestInfo = 1U << 20;
+
 std::string read_info(pid_t thread, int number) {
-  auto text = read_file(fmt::format("/proc/{}/fdinfo/{}", thread, number));
+  const UniqueFd file(
+      ::open(fmt::format("/proc/{}/fdinfo/{}", thread, number).c_str(), O_RDONLY | O_CLOEXEC));
+  auto text = file ? read_fd(file, kLongestInfo) : Result<std::string>("");
   return text ? *std::move(text) : std::string();
 }
 
@@ -56,18 +63,25 @@ void read_entries(const std::string& info, int epoll, ino_t inode,
   }
 }
 
-struct DirectoryCloser {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
-std::vector<int> numbers_of(DIR* directory) {
-  std::vector<int> numbers;
-  while (const dirent* entry = ::readdir(directory)) {
-    int number = -1;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, number).ec == std::errc()) numbers.push_back(number);
+// The entries of a directory of numbers, by the kernel's own call: this is done for every
+// connection.
+template <class Use>
+void each_number(int directory, Use use) {
+  alignas(8) std::array<char, 4096> buffer;
+  while (true) {
+    const long size = ::syscall(SYS_getdents64, directory, buffer.data(), buffer.size());
+    if (size <= 0) return;
+    for (long at = 0; at < size;) {
+      std::uint16_t length = 0;
+      std::memcpy(&length, buffer.data() + at + kLengthAt, sizeof(length));
+      const char* name = buffer.data() + at + kNameAt;
+      int number = -1;
+      if (std::from_chars(name, name + std::strlen(name), number).ec == std::errc()) {
+        use(number, name);
+      }
+      at += length;
+    }
   }
-  return numbers;
 }
 
 // The number in an epoll's entry is the one that the caller of epoll_ctl has for the file. So
@@ -108,25 +122,31 @@ int register_entries(void* argument) {
 
 }  // namespace
 
-bool closes_on_exec(pid_t thread, int number) { return has_close_flag(read_info(thread, number)); }
+// The flags are in the first bytes of it.
+bool closes_on_exec(pid_t thread, int number) {
+  std::array<char, 128> text{};
+  const UniqueFd file(
+      ::open(fmt::format("/proc/{}/fdinfo/{}", thread, number).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) return false;
+  return has_close_flag(text.data());
+}
 
 References find_references(pid_t thread, BorrowedFd socket) {
   References found;
   struct stat info{};
   if (::fstat(socket.get(), &info) != 0) return found;
-  const std::string path = fmt::format("/proc/{}/fd", thread);
-  const std::unique_ptr<DIR, DirectoryCloser> directory(::opendir(path.c_str()));
+  const UniqueFd directory(
+      ::open(fmt::format("/proc/{}/fd", thread).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return found;
   const std::string wanted = fmt::format("socket:[{}]", info.st_ino);
   std::vector<int> epolls;
-  for (const int number : numbers_of(directory.get())) {
-    std::array<char, 64> target{};
-    const ssize_t length = ::readlinkat(::dirfd(directory.get()), fmt::format("{}", number).c_str(),
-                                        target.data(), target.size());
+  each_number(directory.get(), [&](int number, const char* name) {
+    std::array<char, 64> target;
+    const ssize_t length = ::readlinkat(directory.get(), name, target.data(), target.size());
     const std::string_view link(target.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
     if (link == kEpollName) epolls.push_back(number);
     if (link == wanted) found.numbers.push_back({number, closes_on_exec(thread, number)});
-  }
+  });
   for (const int epoll : epolls) {
     read_entries(read_info(thread, epoll), epoll, info.st_ino, found.numbers, found.entries);
   }

@@ -4,8 +4,9 @@
 // socket, and so would an epoll that the old one was put into before connect(2): Netty, Asio and
 // nginx do that. Both are found in /proc and mended, so that the program cannot tell.
 //
-// Only the process that connects is looked at. What it gave away before (to a child, by a message)
-// keeps the unconnected socket.
+// Only the process that connects is looked at, and only for sockets that do not block. A copy that
+// was given away before (to a child, by a message) keeps the unconnected socket, and so does a copy
+// of one that blocks.
 #pragma once
 
 #include "base/unique_fd.h"

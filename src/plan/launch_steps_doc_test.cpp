@@ -49,7 +49,7 @@ Names names_in_order(const std::vector<Step>& steps) {
 // A plan with every kind of step in it.
 LaunchPlan fullest_plan() {
   SandboxSpec spec = command();
-  allow(spec, {"write=/srv/work", "read=/var/data/one.txt"});
+  allow(spec, {"write=/srv/work", "read=/var/data/one.txt", "connect=api.example:443"});
   deny(spec, {"read=/srv/work/secret"});
   const auto directory = [](const char* path, std::uint64_t inode) {
     return host::PathFacts{
@@ -58,7 +58,9 @@ LaunchPlan fullest_plan() {
   spec.workspaces = {
       {directory("/work", 7), Workspace::Mode::Overlay, "", directory("/layers/1/box", 8)}};
   spec.terminal = TerminalSize{};
-  auto plan = make_plan(spec, root_host());
+  host::HostFacts facts = root_host();
+  facts.name_files = {{"/etc/resolv.conf", ""}};
+  auto plan = make_plan(spec, facts);
   EXPECT_TRUE(plan) << plan.error().message;
   return *std::move(plan);
 }

@@ -87,9 +87,12 @@ int connect_in_epoll(Args args) {
 
 int connect_with_copy(Args args) {
   const sockaddr_in where = address_at(args, 0);
-  const int fd = stream();
+  const int fd = stream(SOCK_NONBLOCK);
   const int copy = dup(fd);
-  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  if (connect(fd, generic(where), sizeof where) != 0 && errno != EINPROGRESS) return errno;
+  pollfd ready{copy, POLLOUT, 0};
+  if (poll(&ready, 1, 3000) != 1) return ETIMEDOUT;
+  if (fcntl(fd, F_SETFL, 0) != 0) return errno;
   return exchange(copy, fd);
 }
 

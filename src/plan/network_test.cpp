@@ -1,0 +1,124 @@
+#include "plan/example_spec.h"
+#include "plan/filter_evaluate.h"
+#include "plan/filter_rules.h"
+#include "plan/landlock.h"
+#include "plan/parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <linux/seccomp.h>
+#include <sys/socket.h>
+
+namespace glovebox::plan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+LaunchPlan plan_with(const std::vector<std::string>& allowed,
+                     const host::HostFacts& facts = root_host()) {
+  SandboxSpec spec = command();
+  allow(spec, allowed);
+  auto plan = make_plan(spec, facts);
+  EXPECT_TRUE(plan) << plan.error().message;
+  return *std::move(plan);
+}
+
+// The calls that wait for the broker.
+std::vector<std::string_view> notified(const LaunchPlan& plan) {
+  std::vector<std::string_view> names;
+  for (const SyscallRule& rule : default_filter_rules().syscalls) {
+    seccomp_data data{};
+    data.nr = static_cast<int>(rule.number);
+    data.arch = audit_architecture(kNativeArchitecture);
+    if (evaluate_filter(plan.filter, data) == SECCOMP_RET_USER_NOTIF) names.push_back(rule.name);
+  }
+  return names;
+}
+
+bool has_step(const LaunchPlan& plan, Op op) {
+  return std::ranges::find(plan.box, op, &Step::op) != plan.box.end();
+}
+
+std::uint64_t tcp_rights(const LaunchPlan& plan) {
+  return std::ranges::find(plan.box, Op::LandlockBegin, &Step::op)->b & 0xffffffffU;
+}
+
+TEST(NetworkPlan, ABoxWithoutGrantsPaysNothing) {
+  for (const std::vector<std::string>& terms :
+       {std::vector<std::string>{}, {"listen=127.0.0.1:8000"}, {"connections=4"}}) {
+    const LaunchPlan plan = plan_with(terms);
+    EXPECT_FALSE(plan.network);
+    EXPECT_TRUE(notified(plan).empty());
+    EXPECT_EQ(plan.filter.size(), compile_filter(default_filter_rules()).size());
+    EXPECT_EQ(plan.box.back(), (Step{Op::InstallFilter, 0}));
+    EXPECT_FALSE(has_step(plan, Op::OpenResolver));
+    EXPECT_EQ(tcp_rights(plan), 0U);
+  }
+}
+
+TEST(NetworkPlan, OnlyWhatIsNeededWaits) {
+  EXPECT_THAT(notified(plan_with({"connect=192.0.2.1:443"})), ElementsAre("connect"));
+  EXPECT_THAT(notified(plan_with({"listen=0.0.0.0:80"})), ElementsAre("connect", "bind"));
+  EXPECT_THAT(notified(plan_with({"connect=192.0.2.1:443"}, user_host())),
+              ElementsAre("connect", "listen"));
+}
+
+TEST(NetworkPlan, TheBoxsOwnTasksGetNoTcp) {
+  EXPECT_EQ(tcp_rights(plan_with({"connect=192.0.2.1:443"})), landlock::kConnectTcp);
+  EXPECT_EQ(tcp_rights(plan_with({"listen=0.0.0.0:80"})),
+            landlock::kConnectTcp | landlock::kBindTcp);
+}
+
+TEST(NetworkPlan, FastOpenByMessageIsRefused) {
+  const LaunchPlan plan = plan_with({"connect=192.0.2.1:443"});
+  const std::pair<const char*, std::size_t> calls[] = {
+      {"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}};
+  for (const auto& [name, argument] : calls) {
+    seccomp_data data{};
+    data.nr = static_cast<int>(default_filter_rules().find(name)->number);
+    data.arch = audit_architecture(kNativeArchitecture);
+    EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_ALLOW) << name;
+    data.args[argument] = MSG_FASTOPEN | MSG_NOSIGNAL;
+    EXPECT_EQ(evaluate_filter(plan.filter, data), seccomp_action(Verdict::refuse(EOPNOTSUPP)))
+        << name;
+  }
+}
+
+TEST(NetworkPlan, NamesBringAResolver) {
+  EXPECT_FALSE(has_step(plan_with({"connect=192.0.2.1:443"}), Op::OpenResolver));
+  for (const char* term : {"connect=a.example:443", "connect=*:443", "resolve=a.example"}) {
+    EXPECT_TRUE(has_step(plan_with({term}), Op::OpenResolver)) << term;
+  }
+  SandboxSpec spec = command();
+  allow(spec, {"connect=a.example:443"});
+  spec.loopback = Loopback::Down;
+  const auto refused = make_plan(spec, root_host());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("connect=a.example:443"));
+}
+
+TEST(NetworkPlan, FilesForNamesGoWhereProgramsLook) {
+  host::HostFacts facts = root_host();
+  facts.name_files = {{"/etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf"},
+                      {"/etc/hosts", ""}};
+  const NameFiles files = plan_name_files(command(), facts);
+  ASSERT_EQ(files.files.size(), 2U);
+  EXPECT_EQ(files.files[0].path, "run/systemd/resolve/stub-resolv.conf");
+  EXPECT_THAT(files.files[0].text, HasSubstr("nameserver 127.0.0.1"));
+  EXPECT_THAT(files.files[1].text, HasSubstr("127.0.1.1 box"));
+  EXPECT_THAT(files.covers, ElementsAre(Step{Op::AttachCover, 0, 0, "names/hosts", "etc/hosts"}));
+  facts.name_files = {{"/etc/resolv.conf", "/somewhere/else"}};
+  EXPECT_TRUE(plan_name_files(command(), facts).files.empty()) << "they ask 127.0.0.1 then";
+}
+
+TEST(NetworkPlan, TermsSayThatTheBrokerEnforcesThem) {
+  const LaunchPlan plan = plan_with({"connect=a.example:443", "connections=4"});
+  ASSERT_EQ(plan.terms.size(), 2U);
+  EXPECT_EQ(plan.terms[0].by, "connect broker");
+  EXPECT_EQ(plan.terms[1].by, "connect broker");
+}
+
+}  // namespace
+}  // namespace glovebox::plan
