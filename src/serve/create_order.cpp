@@ -2,6 +2,7 @@
 
 #include "authority/capability.h"
 #include "authority/json_codec.h"
+#include "authority/terms.h"
 #include "base/quantity.h"
 
 #include <boost/json/serialize.hpp>
@@ -311,12 +312,26 @@ Result<CreateOrder, ApiError> read_create_order(const value& body, Unknown unkno
     share_net = reader.flag("share_net").value_or(false);
   }
   TRY_VOID(problems.check());
-  if (share_net) {
-    return refuse(400, "NOT_SUPPORTED",
-                  "'share_net' is true: a box shares no network with its host. Leave it out, and "
-                  "hand in what the box may connect to");
-  }
+  if (share_net) order.session.handed = order.session.handed.unite(public_network());
   return order;
+}
+
+authority::AuthoritySet public_network() {
+  using authority::Effect;
+  std::vector<authority::Rule> rules{{Effect::Allow, *authority::parse_term("connect=*:1-65535")}};
+  for (const char* network :
+       {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "[fc00::/7]"}) {
+    rules.push_back(
+        {Effect::Deny, *authority::parse_term(fmt::format("connect={}:1-65535", network))});
+  }
+  auto set = authority::AuthoritySet::from_rules(rules);
+  GLOVEBOX_CHECK(set.has_value());
+  return *std::move(set);
+}
+
+bool shares_network(const authority::AuthoritySet& handed) {
+  return handed.decide(*authority::parse_term("connect=*:1-65535")).effect ==
+         authority::Effect::Allow;
 }
 
 void hide_in_labels(const CreateOrder& order, std::string_view owner,

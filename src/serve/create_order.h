@@ -36,6 +36,11 @@ struct CreateOrder {
   std::string uid_mode = "setpriv";  // both words mean the same here: ids as the box sees them
 };
 
+// What `share_net` hands in: connections to anything public, through the broker. A box never shares
+// its host's network; loopback, link-local and private addresses stay out of reach.
+authority::AuthoritySet public_network();
+bool shares_network(const authority::AuthoritySet& handed);
+
 Result<CreateOrder, ApiError> read_create_order(const boost::json::value& body, Unknown unknown);
 
 // Labels that are the service's own and not shown: what of an order a session cannot hold itself.

@@ -1,5 +1,6 @@
 #include "serve/create_order.h"
 
+#include "authority/terms.h"
 #include "serve/host_rules.h"
 
 #include <boost/json/parse.hpp>
@@ -61,6 +62,25 @@ TEST(CreateOrder, ReadsEverything) {
   EXPECT_FALSE(order->session.handed.grants_nothing());
 }
 
+TEST(CreateOrder, ASharedNetworkIsThePublicOne) {
+  const auto parsed = parse_json(R"({"workspace":{"path":"/w"},"share_net":true})", 8);
+  ASSERT_TRUE(parsed);
+  const auto order = read_create_order(*parsed, Unknown::Refuse);
+  ASSERT_TRUE(order) << order.error().message;
+  const authority::AuthoritySet& handed = order->session.handed;
+  EXPECT_TRUE(shares_network(handed));
+  EXPECT_FALSE(shares_network({}));
+  const auto allows = [&](const char* term) {
+    return handed.decide(*authority::parse_term(term)).effect == authority::Effect::Allow;
+  };
+  EXPECT_TRUE(allows("connect=pypi.example:443"));
+  EXPECT_TRUE(allows("connect=192.0.2.1:443"));
+  for (const char* term : {"connect=10.1.2.3:80", "connect=192.168.1.1:80", "connect=172.20.0.1:80",
+                           "connect=[fd00::1]:80"}) {
+    EXPECT_FALSE(allows(term)) << term;
+  }
+}
+
 TEST(CreateOrder, RefusesWithTheNameOfTheField) {
   EXPECT_THAT(refusal("{}"), HasSubstr("'workspace' is required"));
   EXPECT_THAT(refusal("[]"), HasSubstr("JSON object"));
@@ -75,7 +95,6 @@ TEST(CreateOrder, RefusesWithTheNameOfTheField) {
               HasSubstr("idle_timeout_seconds"));
   EXPECT_THAT(refusal(R"({"workspace":{"path":"/w"},"uid":4294967295})"), HasSubstr("'uid'"));
   EXPECT_THAT(refusal(R"({"workspace":{"path":"/w"},"uid_mode":"sudo"})"), HasSubstr("uid_mode"));
-  EXPECT_THAT(refusal(R"({"workspace":{"path":"/w"},"share_net":true})"), HasSubstr("share_net"));
   EXPECT_THAT(refusal(R"({"workspace":{"path":"/w","mode":"rw","persist":true}})"),
               HasSubstr("overlay alone"));
   EXPECT_THAT(refusal(R"({"workspace":{"path":"/w"},"labels":{"execd.owner":"x"}})"),

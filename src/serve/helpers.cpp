@@ -1,5 +1,6 @@
 #include "serve/helpers.h"
 
+#include "serve/create_order.h"
 #include "serve/http/date.h"
 
 #include <boost/json/array.hpp>
@@ -239,6 +240,8 @@ json::object session_summary(const session::SessionInfo& info) {
   summary["last_run_at"] = time_text(info.last_run_at);
   add_idle(info, summary);
   summary["labels"] = labels_json(info.effective.labels);
+  if (!info.effective.name.empty()) summary["name"] = info.effective.name;
+  if (!info.workspaces.empty()) summary["workspace"] = workspace_json(info.workspaces.front());
   return summary;
 }
 
@@ -247,7 +250,7 @@ json::object session_state(const session::SessionInfo& info) {
   state["profile"] = label_of(info, "execd.profile", "strict");
   add_overlays(info, state);
   add_binds(info, state);
-  state["share_net"] = false;
+  state["share_net"] = shares_network(info.effective.handed);
   json::array keys;
   std::string_view names = info.effective.labels.contains("execd.env_keys")
                                ? std::string_view(info.effective.labels.at("execd.env_keys"))
@@ -264,7 +267,6 @@ json::object session_state(const session::SessionInfo& info) {
   state["uid_mode"] = label_of(info, "execd.uid_mode", "setpriv");
   state["idle_timeout_seconds"] =
       std::chrono::duration_cast<std::chrono::seconds>(info.idle_timeout).count();
-  if (!info.effective.name.empty()) state["name"] = info.effective.name;
   if (info.policy) {
     state["policy"] = {{"name", info.policy->name}, {"digest", info.policy->digest}};
   }

@@ -59,9 +59,16 @@ class Sessions(ServiceTest):
     def test_there_is_only_loopback(self):
         session = self.session(share_net=False)
         self.assertEqual(session.out("ls /sys/class/net 2>/dev/null || tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"), "lo")
-        answer = self.service.post("/v1/isolated/session", {
-            "workspace": {"path": session.workspace}, "share_net": True})
-        self.assertStatus(answer, 400, "NOT_SUPPORTED")
+
+    def test_a_shared_network_is_the_public_one(self):
+        session = self.session(share_net=True)
+        self.assertEqual(session.state()["share_net"], True)
+        self.assertEqual(session.out("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"), "lo")
+        # The host's own loopback is not in it.
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            said = session.out(f"bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' 2>&1; true")
+        self.assertIn("Connection refused", said)
 
     def test_unknown_fields_are_named(self):
         answer = self.service.post("/v1/isolated/session", {"workspace": {"path": "/w"}, "colour": 1})

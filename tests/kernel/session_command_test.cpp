@@ -1,0 +1,154 @@
+// `glovebox session`: boxes that stay, from the command line, with a service that comes and goes by
+// itself.
+#include "support/box_test.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace glovebox::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class SessionCommand : public BoxTest {
+ protected:
+  void SetUp() override {
+    BoxTest::SetUp();
+    if (IsSkipped()) return;
+    work_ = make_tree("work");
+    bin_ = make_directory("bin");
+    const fs::path from = fs::path(std::getenv("GLOVEBOX_BINARY")).parent_path();
+    for (const char* name : {"glovebox", "glovebox-launcher"}) {
+      fs::copy_file(from / name, bin_ + "/" + name);
+      fs::permissions(bin_ + "/" + name, fs::perms(0755));
+    }
+  }
+
+  // The service lives on for some seconds; nothing of a test may.
+  void TearDown() override {
+    if (!bin_.empty()) {
+      session({"stop", "--all"});
+      const std::string config = state() + "/service.toml";
+      for (const auto& entry : fs::directory_iterator("/proc")) {
+        const std::string name = entry.path().filename();
+        if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+        std::ifstream file(entry.path() / "cmdline");
+        const std::string words((std::istreambuf_iterator<char>(file)), {});
+        if (words.find(config) == std::string::npos) continue;
+        const pid_t pid = std::stoi(name);
+        const UniqueFd process = open_pidfd(pid);
+        ::kill(pid, SIGTERM);
+        EXPECT_TRUE(ends_before(process, Clock::now() + std::chrono::seconds(20)));
+      }
+    }
+    BoxTest::TearDown();
+  }
+
+  std::string state() const { return scratch() + "/.state"; }
+
+  Outcome session(const Words& words, const std::string& input = "") {
+    Words all{bin_ + "/glovebox", "session"};
+    all.insert(all.end(), words.begin(), words.end());
+    Settings settings;
+    settings.input = input;
+    settings.environment = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "GLOVEBOX_STATE=" + state()};
+    settings.directory = work_;
+    Running running(all, settings, caller(), "");
+    return running.finish();
+  }
+  Outcome in_session(const std::string& code) { return session({"run", "-c", code}); }
+
+  std::string work_, bin_;
+};
+
+TEST_P(SessionCommand, KeepsItsShellBetweenRuns) {
+  ASSERT_THAT(session({"start", "-w", "."}), ended_with(0));
+  EXPECT_EQ(in_session("cd /tmp; export x=kept; f() { echo said $x; }").code, 0);
+  EXPECT_EQ(in_session("pwd; f").out, "/tmp\nsaid kept\n");
+}
+
+TEST_P(SessionCommand, StreamsAndExitCodesAreTheRunsOwn) {
+  ASSERT_THAT(session({"start"}), ended_with(0));
+  const Outcome outcome = in_session("printf 'a\\0b'; echo wrong >&2; (exit 7)");
+  EXPECT_THAT(outcome, ended_with(7));
+  EXPECT_EQ(outcome.out, std::string("a\0b", 3));
+  EXPECT_EQ(outcome.err, "wrong\n");
+  EXPECT_EQ(session({"run", "--", "printf", "%s|", "two words", "$HOME"}).out, "two words|$HOME|");
+  EXPECT_EQ(session({"run", "--", "cat"}, "typed\n").out, "typed\n");
+}
+
+TEST_P(SessionCommand, VariablesOfOneRunStayInIt) {
+  ASSERT_THAT(session({"start"}), ended_with(0));
+  EXPECT_EQ(session({"run", "--env", "A=1", "-c", "echo [$A]"}).out, "[1]\n");
+  EXPECT_EQ(in_session("echo [$A]").out, "[]\n");
+}
+
+TEST_P(SessionCommand, ChangesWaitForACommitAndCanBeUndone) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  EXPECT_EQ(in_session("echo changed >old").code, 0);
+  EXPECT_EQ(read_text(work_ + "/old"), "old text\n");
+  EXPECT_THAT(session({"diff"}).out, HasSubstr("+changed"));
+  EXPECT_THAT(session({"commit"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/old"), "changed\n");
+  EXPECT_THAT(session({"undo"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/old"), "old text\n");
+}
+
+TEST_P(SessionCommand, ARiskyChangeIsHeld) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  EXPECT_EQ(in_session("echo x >.envrc").code, 0);
+  const Outcome outcome = session({"commit"});
+  EXPECT_THAT(outcome, ended_with(1));
+  EXPECT_THAT(outcome.out, HasSubstr(".envrc"));
+  EXPECT_FALSE(fs::exists(work_ + "/.envrc"));
+  EXPECT_THAT(session({"commit", "--accept", ".envrc"}), ended_with(0));
+  EXPECT_TRUE(fs::exists(work_ + "/.envrc"));
+}
+
+TEST_P(SessionCommand, FilesGoInAndOut) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  const std::string data(300'000, 'x');
+  EXPECT_THAT(session({"put", "last", "-", "sub/data"}, data), ended_with(0));
+  EXPECT_EQ(in_session("wc -c <sub/data").out, "300000\n");
+  EXPECT_EQ(session({"get", "last", "sub/data", "-"}).out, data);
+  EXPECT_THAT(session({"get", "last", "sub/data", "copy"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/copy"), data);
+  EXPECT_THAT(session({"get", "last", "nothing", "-"}), ended_with(125));
+  EXPECT_THAT(session({"ls"}).out, HasSubstr("old"));
+}
+
+TEST_P(SessionCommand, SessionsAreFoundByNameAndEndWhenTold) {
+  ASSERT_THAT(session({"start", "--name", "one"}), ended_with(0));
+  ASSERT_THAT(session({"start", "--name", "two"}), ended_with(0));
+  EXPECT_EQ(session({"run", "one", "-c", "x=1"}).code, 0);
+  EXPECT_EQ(session({"run", "two", "-c", "echo [$x]"}).out, "[]\n");
+  EXPECT_THAT(session({"list"}).out, HasSubstr("one"));
+  EXPECT_THAT(session({"stop", "one"}), ended_with(0));
+  EXPECT_THAT(session({"list"}).out, Not(HasSubstr("one")));
+  const Outcome gone = session({"run", "one", "--", "true"});
+  EXPECT_THAT(gone, ended_with(125));
+  EXPECT_THAT(gone.err, HasSubstr("no session 'one'"));
+}
+
+TEST_P(SessionCommand, ARunThatTakesTooLongEnds) {
+  ASSERT_THAT(session({"start"}), ended_with(0));
+  EXPECT_NE(session({"run", "--timeout", "300ms", "-c", "x=kept; sleep 60"}).code, 0);
+  EXPECT_EQ(in_session("echo still here").out, "still here\n");
+}
+
+TEST_P(SessionCommand, BadWordsAreRefused) {
+  EXPECT_THAT(session({"start", "-w", work_ + "/nothing"}), ended_with(125));
+  EXPECT_THAT(session({"start", "--deny", "nonsense=1"}), ended_with(125));
+  EXPECT_THAT(session({"start", "--cwd", "/"}), ended_with(125));
+  EXPECT_THAT(session({"run", "--", "true"}).err, HasSubstr("session start"));
+  EXPECT_THAT(session({"dance"}), ended_with(125));
+}
+
+BOX_TEST_TIERS(SessionCommand);
+
+}  // namespace
+}  // namespace glovebox::test
