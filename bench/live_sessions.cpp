@@ -136,6 +136,24 @@ Result<void> compare_runs(Bench& bench, int rounds) {
   return bench.await(bench.manager().remove(info.id, LayerFate::Remove));
 }
 
+// CPU time of this process, of its children, and of theirs that have ended, in milliseconds.
+double cpu_of_all() {
+  std::uint64_t ticks = 0;
+  std::vector<std::string> pids{"self"};
+  std::istringstream children(read_file("/proc/thread-self/children").value_or(""));
+  for (std::string pid; children >> pid;) pids.push_back(pid);
+  for (const std::string& pid : pids) {
+    const auto stat = read_file("/proc/" + pid + "/stat");
+    if (!stat) continue;
+    std::istringstream rest(stat->substr(stat->rfind(')') + 2));
+    std::string word;
+    for (int field = 3; field <= 17 && rest >> word; ++field) {
+      if (field >= 14) ticks += std::stoull(word);  // utime, stime, cutime, cstime
+    }
+  }
+  return 1000.0 * static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
 // How long each part of a session's life took, in milliseconds.
 struct Lives {
   int left = 0;
@@ -173,15 +191,19 @@ void measure_turnover(Bench& bench, int total, int at_a_time) {
   lives.left = total;
   int ended = 0;
   const auto start = Clock::now();
+  const double cpu = cpu_of_all();
   for (int i = 0; i < at_a_time; ++i) {
     asio::co_spawn(bench.loop(), come_and_go(bench, lives), [&](std::exception_ptr) { ++ended; });
   }
   bench.loop().restart();
   while (ended < at_a_time) bench.loop().run_one();
   std::printf(
-      "create + run + delete, %2d at a time: %5.0f/s; p50 %.1f + %.1f + %.1f ms; %d failed\n",
-      at_a_time, total / seconds_since(start), percentile(lives.create, 0.5),
-      percentile(lives.run, 0.5), percentile(lives.remove, 0.5), lives.failed);
+      "create + run + delete, %2d at a time: %4.0f/s; %.1f ms of CPU each; p50 %.1f + %.1f + %.1f "
+      "ms; "
+      "%d failed\n",
+      at_a_time, total / seconds_since(start), (cpu_of_all() - cpu) / total,
+      percentile(lives.create, 0.5), percentile(lives.run, 0.5), percentile(lives.remove, 0.5),
+      lives.failed);
 }
 
 // The same bytes through a pipe of this process's own.

@@ -44,7 +44,7 @@ Result<void> add_places(const RunOptions& box, json::object& body) {
                                  {"dest", places[i].path_inside()},
                                  {"readonly", places[i].mode == Mode::Read}});
   }
-  if (!overlays.empty()) body["overlays"] = std::move(overlays);
+  body["overlays"] = std::move(overlays);
   if (!binds.empty()) body["binds"] = std::move(binds);
   return {};
 }

@@ -91,7 +91,10 @@ void read_workspaces(ObjectReader& reader, CreateOrder& order, BodyProblems& pro
       workspace.mode = WorkspaceMode::Overlay;
     }
   }
-  if (order.session.workspaces.empty()) problems.add("'workspace' is required");
+  // No workspace at all is a choice that has to be said: "overlays": [].
+  if (order.session.workspaces.empty() && reader.find("overlays") == nullptr) {
+    problems.add("'workspace' is required");
+  }
 }
 
 void read_binds(ObjectReader& reader, CreateOrder& order, BodyProblems& problems, Unknown unknown) {

@@ -118,15 +118,16 @@ asio::awaitable<Result<launch::RemoteBox>> LauncherLine::start_box(
   // However this ends: a box that was started and is not handed out is killed.
   struct Care {
     LauncherLine& line;
-    const std::shared_ptr<Pending>& pending;
+    std::weak_ptr<bool> line_is_there;
+    std::shared_ptr<Pending> pending;
     std::uint64_t id;
     std::uint64_t launcher;
     ~Care() {
       kill_init(pending->init);
-      if (line.starts_ == launcher) line.pending_.erase(id);
+      if (!line_is_there.expired() && line.starts_ == launcher) line.pending_.erase(id);
     }
   };
-  const Care care{*this, pending, id, launcher};
+  const Care care{*this, is_there_, pending, id, launcher};
   while (!pending->is_answered) {
     const Woken woken = co_await pending->wakeup.wait();
     if (woken == Woken::Canceled) {

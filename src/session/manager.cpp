@@ -10,6 +10,7 @@
 #include <boost/asio/detached.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <set>
 
 #include <fcntl.h>
@@ -63,9 +64,12 @@ SessionManager::~SessionManager() {
   sweep_timer_.cancel();
   events_.close();
   pool_.join();
+  if (store_) write_runs();
 }
 
 Result<void> SessionManager::open() {
+  // A run that stops reading its input, or a launcher that is gone, is an error, not a signal.
+  (void)std::signal(SIGPIPE, SIG_IGN);
   TRY_VOID(lock_state());
   const std::string& state = settings_.state_directory;
   spool_directory_ = state + "/spool";
@@ -238,7 +242,7 @@ SessionManager::Counts SessionManager::counts() const {
   for (const auto& [id, entry] : sessions_) {
     ++(entry->record.info.state == SessionState::Active ? counts.alive : counts.dead);
   }
-  counts.starting = starting_;
+  counts.starting = *starting_;
   counts.launcher_restarts = launcher_.restarts();
   return counts;
 }

@@ -40,7 +40,8 @@ struct ManagerSettings {
   std::size_t max_sessions = 1000;  // alive at a time
   std::size_t max_dead = 1000;      // dead ones that are remembered; the oldest are deleted first
   std::chrono::milliseconds default_idle = kDefaultIdle;
-  std::chrono::milliseconds sweep_period{1000};  // of idle collection and of removals tried again
+  // Of idle collection, of removals tried again, and of writing down what runs there were.
+  std::chrono::milliseconds sweep_period{1000};
   std::chrono::milliseconds start_timeout{20'000};
   std::chrono::milliseconds end_timeout{5'000};  // how long a delete waits for a box to be gone
   std::uint64_t most_diff_bytes = std::uint64_t{4} << 30;
@@ -80,7 +81,8 @@ class Manager {
  public:
   // Opens the store, takes up what a former Manager left, and starts the launcher. It blocks, for
   // once; call it before the loop runs, on the thread that will run it: the launcher process dies
-  // with the thread that started it. Code::Denied when another Manager uses the directory.
+  // with the thread that started it. SIGPIPE is ignored from here on. Code::Denied when another
+  // Manager uses the directory.
   static Result<std::unique_ptr<Manager>> open(asio::io_context& loop, ManagerSettings settings);
 
   virtual ~Manager() = default;
@@ -152,8 +154,9 @@ class Manager {
   virtual void observe(std::function<void(const SessionEvent&)> observer) = 0;
   virtual std::unique_ptr<EventFeed> watch() = 0;
 
-  // The last thing to do: ends every box, waits for them, bounded, and writes everything down.
-  // Sessions are found dead by the next Manager, or with Remove are deleted.
+  // The last thing to do, before the Manager and then its loop are destroyed: ends every box, waits
+  // for them, bounded, and writes everything down. Sessions are found dead by the next Manager, or
+  // with Remove are deleted.
   virtual asio::awaitable<void> stop(LayerFate fate) = 0;
 };
 

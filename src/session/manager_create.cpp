@@ -24,13 +24,13 @@ class NoReader final : public OutputReader {
 // Counts what is under way, however it ends.
 class Count {
  public:
-  explicit Count(std::size_t& count) : count_(count) { ++count_; }
+  explicit Count(std::shared_ptr<std::size_t> count) : count_(std::move(count)) { ++*count_; }
   Count(const Count&) = delete;
   Count& operator=(const Count&) = delete;
-  ~Count() { --count_; }
+  ~Count() { --*count_; }
 
  private:
-  std::size_t& count_;
+  std::shared_ptr<std::size_t> count_;
 };
 
 }  // namespace
@@ -45,7 +45,7 @@ asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
 asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest request) {
   if (is_stopping_) co_return fail(Code::Os, "the service is ending");
   const std::size_t alive = counts().alive;
-  if (alive + starting_ >= settings_.max_sessions) {
+  if (alive + *starting_ >= settings_.max_sessions) {
     co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
   }
   const Count count(starting_);
@@ -174,7 +174,7 @@ void SessionManager::on_run(const std::string& id, const RunRecord& run) {
     entry.record.info.last_run_at = *run.ended_at;
     entry.runs.push_back(run);
     if (entry.runs.size() > Store::kRemembered) entry.runs.pop_front();
-    if (!entry.is_being_removed) store_->put_run_later(id, run, entry.record.info.runs);
+    unwritten_runs_.emplace_back(id, run);
   }
   events_.tell(std::move(event));
 }

@@ -69,15 +69,19 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
       co_return unexpected(Error{Code::Os, ETIMEDOUT, "the box did not end in time; try again"});
     }
   }
-  // Forgotten first: a layer that no session names is removed by the next service, so being killed
-  // here leaves nothing behind.
+  // Forgotten first, on disk: a layer that no session names is removed by the next service, so
+  // being killed here leaves nothing behind.
   std::vector<std::string> layers;
   for (const WorkspaceInfo& place : entry->record.info.workspaces) {
     if (place.layer_id.empty()) continue;
     if (fate == LayerFate::Remove) layers.push_back(place.layer_id);
     if (fate == LayerFate::Keep) store_->keep_layer_later(place.layer_id);
   }
-  store_->remove_later(id);
+  auto forgotten = co_await store_->remove(id);
+  if (!forgotten) {
+    entry->is_being_removed = false;
+    co_return forgotten;
+  }
   sessions_.erase(id);
   entry->holds.clear();
   tell(EventKind::Deleted, *entry, {});
@@ -138,7 +142,16 @@ std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
   return found;
 }
 
+void SessionManager::write_runs() {
+  for (const auto& [id, run] : std::exchange(unwritten_runs_, {})) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || found->second->is_being_removed) continue;
+    store_->put_run_later(id, run, found->second->record.info.runs);
+  }
+}
+
 asio::awaitable<void> SessionManager::sweep() {
+  write_runs();
   const std::vector<EntryPointer> idle = expired();
   for (const EntryPointer& entry : idle) {
     // Somebody may have begun to use it while another was being removed.
@@ -146,7 +159,8 @@ asio::awaitable<void> SessionManager::sweep() {
     // What fails is tried again by the next sweep.
     (void)co_await remove_for(entry, LayerFate::Remove, EndCause::Idle, "the session was idle");
   }
-  co_await remove_layers(std::exchange(doomed_layers_, {}));
+  std::vector<std::string> doomed = std::exchange(doomed_layers_, {});
+  co_await remove_layers(std::move(doomed));
 }
 
 asio::awaitable<void> SessionManager::keep_sweeping(std::weak_ptr<bool> there) {
@@ -175,6 +189,7 @@ asio::awaitable<void> SessionManager::stop(LayerFate fate) {
     // What is left is removed by the next service on this directory.
     (void)co_await remove_for(entry, fate, EndCause::ServiceEnded, "the service has ended");
   }
+  write_runs();
   (void)co_await store_->flush();  // there is nobody left to tell
   events_.close();
 }

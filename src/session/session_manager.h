@@ -98,6 +98,7 @@ class SessionManager final : public Manager {
   asio::awaitable<Result<void>> remove_for(EntryPointer entry, LayerFate fate, EndCause cause,
                                            std::string sentence);
   asio::awaitable<void> remove_layers(std::vector<std::string> ids);
+  void write_runs();
   asio::awaitable<void> sweep();
   asio::awaitable<void> keep_sweeping(std::weak_ptr<bool> there);
   std::vector<EntryPointer> expired() const;
@@ -118,7 +119,9 @@ class SessionManager final : public Manager {
   LauncherLine launcher_;
   std::map<std::string, EntryPointer, std::less<>> sessions_;
   std::unordered_map<std::uint64_t, std::shared_ptr<BoxBook>> boxes_;
-  std::size_t starting_ = 0;
+  std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);
+  // Written down by the next sweep, many at a time.
+  std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
   std::vector<std::string> doomed_layers_;  // could not be removed yet
   asio::steady_timer sweep_timer_;
   bool is_stopping_ = false;

@@ -295,6 +295,13 @@ asio::awaitable<Result<void>> Store::put(SessionRecord record) {
   co_return co_await queue_and_wait(std::move(write));
 }
 
+asio::awaitable<Result<void>> Store::remove(std::string session) {
+  Write write = [session = std::move(session)](sqlite3* database) {
+    return erase_session(database, session);
+  };
+  co_return co_await queue_and_wait(std::move(write));
+}
+
 void Store::put_later(const SessionRecord& record) {
   queue(
       [record](sqlite3* database) -> Result<void> {
@@ -307,10 +314,6 @@ void Store::put_later(const SessionRecord& record) {
 void Store::put_run_later(const std::string& session, const RunRecord& run, std::uint64_t runs) {
   queue([session, run, runs](sqlite3* database) { return write_run(database, session, run, runs); },
         {});
-}
-
-void Store::remove_later(const std::string& session) {
-  queue([session](sqlite3* database) { return erase_session(database, session); }, {});
 }
 
 void Store::keep_layer_later(const std::string& layer) {
@@ -326,7 +329,8 @@ void Store::keep_layer_later(const std::string& layer) {
 }
 
 asio::awaitable<Result<void>> Store::flush() {
-  auto written = co_await queue_and_wait([](sqlite3* /*database*/) { return Result<void>(); });
+  Write nothing = [](sqlite3* /*database*/) { return Result<void>(); };
+  auto written = co_await queue_and_wait(std::move(nothing));
   const std::scoped_lock lock(mutex_);
   if (written && problem_) co_return unexpected(*std::exchange(problem_, std::nullopt));
   co_return written;

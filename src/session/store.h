@@ -52,12 +52,12 @@ class Store {
   // Ids of layers that are kept although their session is forgotten. Blocks.
   Result<std::vector<std::string>> load_kept_layers();
 
-  // Returns when it is written.
+  // These return when it is written.
   boost::asio::awaitable<Result<void>> put(SessionRecord record);
+  boost::asio::awaitable<Result<void>> remove(std::string session);
   // These return at once, and are written in the order of the calls.
   void put_later(const SessionRecord& record);
   void put_run_later(const std::string& session, const RunRecord& run, std::uint64_t runs);
-  void remove_later(const std::string& session);
   void keep_layer_later(const std::string& layer);
   // Returns when everything that was asked for before is written, with the first problem that a
   // later one had since the last flush().

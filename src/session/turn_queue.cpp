@@ -20,6 +20,7 @@ class TurnQueue::Turn final : public LiveSession::ShellTurn {
 
 asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> TurnQueue::take(
     WhenBusy when_busy) {
+  const auto self = shared_from_this();
   if (closed_) co_return unexpected(*closed_);
   if (free_ > 0) {
     --free_;
