@@ -306,8 +306,9 @@ Result<void> measure_transfers(const Setup& setup) {
       client.ask_and_forget(post(session + "/run", R"({"code":"cat /tmp/lines"})")));
   const double sse = static_cast<double>(kTransfer) / seconds_since(start);
   const std::string lines = setup.directory + "/lines";
-  (void)std::system(
-      fmt::format("head -c {} /dev/zero | tr '\\0' a | fold -w 99 > {}", kTransfer, lines).c_str());
+  const std::string fill =
+      fmt::format("head -c {} /dev/zero | tr '\\0' a | fold -w 99 > {}", kTransfer, lines);
+  if (std::system(fill.c_str()) != 0) return fail(Code::Os, "cannot fill {}", lines);
   const double pipe = pipe_rate("cat " + lines);
   std::printf(
       "output of a run as events: %.0f MiB/s (%.0f MiB on the wire); the same through a pipe: %.0f "
