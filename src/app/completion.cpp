@@ -60,6 +60,12 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"write", Form::Path},
     {"exec", Form::Path},
     {"report", Form::Path},
+    {"bind", Form::Path},
+    {"LOCAL", Form::Path},
+    {"config", Form::Path},
+    {"socket", Form::Path},
+    {"token-file", Form::Path},
+    {"state", Form::Directory},
     {"gate", Form::Path},
     {"cwd", Form::Directory},
     {"policy", Form::Policy, template_words},
@@ -75,6 +81,7 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"waive", Form::Words, waivable_words},
     {"accept-rule", Form::Words, gate_rule_names},
     {"LAYER", Form::Layer, only_last},
+    {"SESSION", Form::Layer, only_last},
     {"remove", Form::Layer},
     // Amounts, names and patterns that only the caller knows.
     {"if-policy"},
@@ -94,10 +101,21 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"only"},
     {"reject"},
     {"accept"},
+    {"publish"},
+    {"resolver"},
+    {"listen"},
+    {"name"},
+    {"NAME"},
+    {"PATH"},
+    {"idle"},
+    {"label"},
+    {"timeout"},
+    {"depth"},
+    {"c"},
 });
 
 // These run what follows "--"; the words are split off before CLI11 sees them.
-constexpr std::array<std::string_view, 2> kRunCommands{"run", "explain"};
+constexpr std::array<std::string_view, 3> kRunCommands{"run", "explain", "session run"};
 
 // The set of a CLI::IsMember, which prints itself as "{yaml,json}"; empty when there is none.
 Words closed_set(CLI::Option& option) {

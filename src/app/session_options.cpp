@@ -50,12 +50,12 @@ void add_runs(Commands& commands, SessionOptions& options) {
 void add_files(Commands& commands, SessionOptions& options) {
   CLI::App& put = commands.add("put", "Copy a file into it", Act::Put);
   put.add_option("SESSION", options.session, "Id, name, or 'last'")->required();
-  put.add_option("FILE", options.from, "A file here; '-' is standard input")->required();
+  put.add_option("LOCAL", options.from, "A file here; '-' is standard input")->required();
   put.add_option("PATH", options.to, "Where to, in the box (default: its name, in the workspace)");
   CLI::App& get = commands.add("get", "Copy a file out of it", Act::Get);
   get.add_option("SESSION", options.session, "Id, name, or 'last'")->required();
   get.add_option("PATH", options.from, "A file in the box")->required();
-  get.add_option("FILE", options.to, "Where to, here; '-' is standard output (default: its name)");
+  get.add_option("LOCAL", options.to, "Where to, here; '-' is standard output (default: its name)");
   CLI::App& ls = commands.about_one("ls", "List a directory in it", Act::Ls);
   ls.add_option("PATH", options.from, "Directory in the box (default: the workspace)");
   ls.add_option("--depth", options.depth, "How deep (default 1)");

@@ -21,7 +21,8 @@ Result<PathFacts> find_secret(const std::string& name, const std::string& direct
   const std::string path = directory + "/" + name;
   auto facts = look_up(path);
   if (!facts) {
-    return fail(Code::NotFound, "there is no secret '{}' (set it with 'glovebox secret set {}')",
+    return fail(Code::NotFound,
+                "secret={}: there is no secret '{}' (set it with 'glovebox secret set {}')", name,
                 name, name);
   }
   TRY_VOID(check_private(directory));

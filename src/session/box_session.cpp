@@ -22,7 +22,7 @@ namespace {
 using boost::system::error_code;
 
 // How long the launcher may take to say what ended a box that was killed.
-constexpr std::chrono::seconds kLastWordWait{2};
+constexpr std::chrono::seconds kLastWordWait{10};
 
 std::string_view limit_words(launch::LimitKind limit) {
   switch (limit) {

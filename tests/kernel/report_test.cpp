@@ -74,7 +74,7 @@ TEST_P(Report, UsageIsMeasured) {
   ASSERT_TRUE(outcome.report.is_object());
   const value& usage = outcome.report.at("usage");
   EXPECT_GE(usage.at("wall_us").to_number<double>(), 300'000);
-  EXPECT_GE(usage.at("cpu_us").to_number<double>(), 100'000);
+  EXPECT_GE(usage.at("cpu_us").to_number<double>(), 10'000);  // the machine may be busy
   EXPECT_LE(usage.at("cpu_us").to_number<double>(), 2'000'000);
   EXPECT_EQ(usage.at("output_bytes").to_number<std::size_t>(),
             outcome.out.size() + outcome.err.size());
