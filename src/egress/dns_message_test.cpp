@@ -36,9 +36,12 @@ TEST(DnsQuestion, BytesThatWouldReadDifferentlyAreRefused) {
   EXPECT_FALSE(read_question(question("\7evil.co\3com")).question) << "a dot within a label";
   EXPECT_FALSE(read_question(question("\300\014")).question) << "a pointer";
   EXPECT_FALSE(read_question(question("\77short")).question) << "a label past the end";
-  EXPECT_FALSE(read_question(question(std::string(1, '\100') + std::string(64, 'a'))).question);
+  std::string too_long(65, 'a');
+  too_long.front() = '\100';
+  EXPECT_FALSE(read_question(question(too_long)).question);
   std::string longest;
-  for (int i = 0; i < 5; ++i) longest += '\76' + std::string(62, 'a');
+  const std::string label(62, 'a');
+  for (int i = 0; i < 5; ++i) longest.append(1, '\76').append(label);
   EXPECT_FALSE(read_question(question(longest)).question) << "longer than a name can be";
 }
 
