@@ -60,11 +60,7 @@ enum class RunMode : std::uint8_t {
 };
 constexpr RunMode last_of(RunMode /*unused*/) { return RunMode::Exec; }
 
-enum class RunIo : std::uint8_t {
-  Pipes,     // one for the output, one for the error output
-  Terminal,  // one of the run's own
-  Joined,    // one pipe for both outputs, so that their order is kept
-};
+enum class RunIo : std::uint8_t { Pipes, Terminal, Joined };  // Joined: one pipe, in order
 constexpr RunIo last_of(RunIo /*unused*/) { return RunIo::Joined; }
 
 enum class RunInput : std::uint8_t { Empty, Streamed };

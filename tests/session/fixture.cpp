@@ -31,6 +31,9 @@ ManagerTest::ManagerTest() {
 }
 
 ManagerTest::~ManagerTest() {
+  // Layers have directories that their owner cannot enter; whoever made them knows how to go about
+  // it.
+  if (manager_) await(manager_->stop(LayerFate::Remove));
   manager_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(place_, ignored);

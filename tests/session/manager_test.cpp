@@ -343,6 +343,24 @@ TEST_F(ManagedTest, EventsAreTold) {
   }
 }
 
+TEST_F(ManagedTest, StoppingEndsEverythingAndKeepsOrForgets) {
+  const SessionInfo first = make_session();
+  const SessionInfo second = make_session();
+  EXPECT_EQ(run(first, "echo x > f").code, 0);
+  await(manager_->stop(LayerFate::Keep));
+  EXPECT_EQ(attach(second)->end()->cause, EndCause::ServiceEnded);
+  SessionRequest late;
+  EXPECT_FALSE(await(manager_->create(late)));
+  close_manager();
+  EXPECT_EQ(count_descendants(), 0u);
+  open_manager();
+  EXPECT_EQ(manager_->list().size(), 2u);
+  EXPECT_NE(diff_text(first.id).find("+x"), std::string::npos);
+  await(manager_->stop(LayerFate::Remove));
+  EXPECT_TRUE(manager_->list().empty());
+  EXPECT_EQ(layer_count(), 0u);
+}
+
 TEST_F(ManagedTest, TheHostIsTried) {
   const auto abilities = await(manager_->probe());
   EXPECT_TRUE(abilities.available) << abilities.problem;
