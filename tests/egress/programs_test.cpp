@@ -102,8 +102,11 @@ TEST_P(Programs, SshReachesTheServer) {
     char byte = 0;
     (void)!read(fd, &byte, 1);
   });
-  const Outcome outcome = run(granting(server.number()), {"ssh", "-v", "-o", "BatchMode=yes", "-p",
-                                                          server.port(), "web.test"});
+  // ssh wants to know its user by name.
+  Words options = granting(server.number());
+  options.insert(options.end(), {"--uid", "65534", "--gid", "65534"});
+  const Outcome outcome =
+      run(options, {"ssh", "-v", "-o", "BatchMode=yes", "-p", server.port(), "web.test"});
   EXPECT_THAT(outcome.err, HasSubstr("Connection established"));
 }
 
