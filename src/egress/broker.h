@@ -11,7 +11,7 @@
 // So no decision rests on memory that the box can change, and the bytes of a connection flow
 // through the kernel alone. Only AF_UNIX calls are let through, whose paths the mounts govern; what
 // a box could make of that in a race is met by Landlock and by the filter that each socket carries
-// (outside_socket.h). docs/decisions/0013-connect-broker.md has the argument.
+// (outside_socket.h). docs/decisions/0014-connect-broker.md has the argument.
 //
 // One broker serves many boxes, from one thread, and never blocks: what takes time is waited for
 // beside everything else, and a box that floods it gets its turn once per round like all others.

@@ -1,11 +1,9 @@
 #include "app/attack/attack.h"
 
-#include <array>
-
 namespace glovebox::app {
 namespace {
 
-constexpr auto kAttacks = std::to_array<Attack>({
+constexpr Attack kAttacks[] = {
     {1, "overwrite the runtime through /proc/1/exe", "exe_write 1"},
     {1, "overwrite the runtime through its own /proc/self/exe", "exe_write self"},
     {2, "use descriptors that were left open", "list_fds", Judge::Checks},
@@ -100,9 +98,9 @@ constexpr auto kAttacks = std::to_array<Attack>({
      ".envrc"},
     {57, "read a secret of the environment", "env", Judge::Untouched},
     {57, "see other processes", "list_processes", Judge::Untouched},
-});
+};
 
-constexpr auto kExempt = std::to_array<Exempt>({
+constexpr Exempt kExempt[] = {
     {3,
      "a box's tree is made of mounts by descriptor; there is no image whose paths could be links"},
     {4, "as 3: /dev is made by the launcher, never taken from what the caller hands in"},
@@ -129,7 +127,7 @@ constexpr auto kExempt = std::to_array<Exempt>({
     {58, "nothing asks the caller while a box runs"},
     {59, "what a box prints is the caller's to show; glovebox's own lists escape it"},
     {60, "an MCP server is a program like others: run it in a box"},
-});
+};
 
 }  // namespace
 
