@@ -165,7 +165,8 @@ std::size_t watch_instead(BorrowedFd process, const std::vector<EpollEntry>& ent
   alignas(16) static thread_local std::array<char, 64 * 1024> stack;
   const int pid =
       ::clone(register_entries, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK, &work);
-  if (pid > 0) (void)::waitpid(pid, nullptr, __WCLONE);  // it has ended: CLONE_VFORK waited
+  if (pid > 0)
+    (void)::waitpid(pid, nullptr, static_cast<int>(__WCLONE));  // it has ended: CLONE_VFORK waited
   return work.done;
 }
 

@@ -21,7 +21,7 @@ class Attacks : public BoxTest {
   static Words granting(const std::string& where) { return {"--allow", "connect=" + where}; }
   static Settings patient() {
     Settings settings;
-    settings.patience = std::chrono::seconds(150);
+    settings.patience = std::chrono::seconds(600);
     return settings;
   }
   static bool visit(int port) {
