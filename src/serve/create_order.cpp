@@ -344,6 +344,14 @@ void hide_in_labels(const CreateOrder& order, std::string_view owner,
   labels["execd.env_mode"] = to_text(order.env.mode);
   labels["execd.extra_writable"] = std::to_string(order.extra_writable.size());
   labels[std::string(kOwnerLabel)] = owner;
+  std::string keys;
+  for (const std::string& key : order.env.keys) keys += (keys.empty() ? "" : ",") + key;
+  if (!keys.empty() && keys.size() <= session::kMaxLabelBytes) labels["execd.env_keys"] = keys;
+  for (std::size_t i = 0; i < order.resolved_workspaces.size(); ++i) {
+    const std::string& asked = order.session.workspaces.at(i).path;
+    if (asked == order.resolved_workspaces[i] || asked.size() > session::kMaxLabelBytes) continue;
+    labels[fmt::format("{}{}", kAskedPathLabel, i)] = asked;
+  }
 }
 
 std::vector<plan::EnvEntry> passed_environment(const EnvPassthrough& rules,

@@ -34,6 +34,8 @@ struct CreateOrder {
   EnvPassthrough env;
   std::vector<std::string> extra_writable;
   std::string uid_mode = "setpriv";  // both words mean the same here: ids as the box sees them
+  // The workspaces where their paths lead, as apply_host_rules() found and checked them.
+  std::vector<std::string> resolved_workspaces;
 };
 
 // What `share_net` hands in: connections to anything public, through the broker. A box never shares
@@ -46,6 +48,8 @@ Result<CreateOrder, ApiError> read_create_order(const boost::json::value& body, 
 // Labels that are the service's own and not shown: what of an order a session cannot hold itself.
 inline constexpr std::string_view kOwnLabels = "execd.";
 inline constexpr std::string_view kOwnerLabel = "execd.owner";
+// Followed by the number of a workspace: the path it was asked for by, when that leads elsewhere.
+inline constexpr std::string_view kAskedPathLabel = "execd.asked_path.";
 void hide_in_labels(const CreateOrder& order, std::string_view owner,
                     std::map<std::string, std::string>& labels);
 

@@ -2,22 +2,26 @@
 
 #include "serve/host_rules.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace glovebox::serve {
 
 FileRoots::FileRoots(const session::SessionInfo& info) {
   for (const session::WorkspaceInfo& workspace : info.workspaces) {
-    roots_.push_back({workspace.path, workspace.mode != session::WorkspaceMode::Read});
+    roots_.push_back(
+        {workspace.path, workspace.mode != session::WorkspaceMode::Read, workspace.path});
   }
   // A workspace goes by the name it was asked for as well.
-  for (std::size_t i = 0; i < info.effective.workspaces.size() && i < info.workspaces.size(); ++i) {
-    const std::string& asked = info.effective.workspaces[i].path;
-    if (asked != info.workspaces[i].path) roots_.push_back({asked, roots_[i].writable});
+  for (std::size_t i = 0; i < info.workspaces.size(); ++i) {
+    const auto asked = info.effective.labels.find(fmt::format("{}{}", kAskedPathLabel, i));
+    if (asked == info.effective.labels.end()) continue;
+    const std::optional<std::string> normal = normal_path(asked->second);
+    if (normal) roots_.push_back({*normal, roots_[i].writable, roots_[i].place});
   }
   for (const session::BindRequest& bind : info.effective.binds) {
-    roots_.push_back(
-        {bind.dest.empty() ? bind.source : bind.dest, bind.mode == session::BindMode::Write});
+    const std::string& dest = bind.dest.empty() ? bind.source : bind.dest;
+    roots_.push_back({dest, bind.mode == session::BindMode::Write, dest});
   }
 }
 
@@ -39,7 +43,11 @@ Result<FilePath, ApiError> FileRoots::find(std::string_view path, FileUse use) c
   if (use == FileUse::Write && !roots_[*best].writable) {
     return refuse(403, "RUNTIME_ERROR", "{}: {} is read-only", path, roots_[*best].path);
   }
-  return FilePath{*normal, *best};
+  const FileRoot& root = roots_[*best];
+  // Two names of one workspace are one root.
+  const auto first = std::ranges::find(roots_, root.place, &FileRoot::place);
+  return FilePath{root.place + normal->substr(root.path.size()),
+                  static_cast<std::size_t>(first - roots_.begin())};
 }
 
 std::string FileRoots::relative(std::string_view path) const {

@@ -19,8 +19,9 @@ enum class FileUse : std::uint8_t { Read, Write };
 
 // One directory of the box that the API serves.
 struct FileRoot {
-  std::string path;
+  std::string path;  // as clients may call it
   bool writable = false;
+  std::string place;  // where it is in the box
 };
 
 struct FilePath {

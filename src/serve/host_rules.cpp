@@ -36,15 +36,16 @@ Result<void, ApiError> check_not_own(const HostRules& rules, const std::string& 
   return {};
 }
 
-Result<void, ApiError> check_workspace(const HostRules& rules,
-                                       session::WorkspaceRequest& workspace) {
+Result<std::string, ApiError> check_workspace(const HostRules& rules,
+                                              const session::WorkspaceRequest& workspace) {
   const auto resolved = resolve_existing_part(workspace.path);
   if (!resolved) return refuse(400, "RUNTIME_ERROR", "workspace {}", resolved.error().message);
   if (!rules.allowed_workspaces.empty() && !is_within_any(*resolved, rules.allowed_workspaces)) {
     return refuse(400, "RUNTIME_ERROR", "workspace {}: not in the allowlist (allowed_workspaces)",
                   workspace.path);
   }
-  return check_not_own(rules, *resolved);
+  TRY_VOID(check_not_own(rules, *resolved));
+  return *resolved;
 }
 
 Result<void, ApiError> check_bind(const HostRules& rules, session::BindRequest& bind) {
@@ -99,8 +100,9 @@ Result<std::string> resolve_existing_part(const std::string& path) {
 }
 
 Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& order) {
-  for (session::WorkspaceRequest& workspace : order.session.workspaces) {
-    TRY_VOID(check_workspace(rules, workspace));
+  for (const session::WorkspaceRequest& workspace : order.session.workspaces) {
+    TRY(std::string resolved, check_workspace(rules, workspace));
+    order.resolved_workspaces.push_back(std::move(resolved));
   }
   for (session::BindRequest& bind : order.session.binds) TRY_VOID(check_bind(rules, bind));
   if (order.profile == Profile::Balanced) {

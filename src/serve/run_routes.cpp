@@ -2,13 +2,10 @@
 #include "serve/handlers.h"
 #include "serve/helpers.h"
 #include "serve/sse.h"
+#include "serve/until_gone.h"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include <array>
 #include <charconv>
@@ -147,16 +144,10 @@ asio::awaitable<Result<session::RunResult>> run_with_input(
 asio::awaitable<Answer> run_in_foreground(Call& call, std::shared_ptr<session::LiveSession> live,
                                           RunOrder order) {
   EventSink sink(call.exchange, form_of(call.request));
-  asio::cancellation_signal gone;
-  const auto watch =
-      call.exchange.watch_client([&gone] { gone.emit(asio::cancellation_type::terminal); });
   const bool plain = !order.input && !order.run.terminal;
   auto running =
       plain ? live->run(std::move(order.run), sink) : run_with_input(live, std::move(order), sink);
-  const auto [thrown, result] = co_await asio::co_spawn(
-      call.service.io, std::move(running),
-      asio::bind_cancellation_slot(gone.slot(), asio::as_tuple(asio::use_awaitable)));
-  if (thrown) std::rethrow_exception(thrown);
+  const auto result = co_await until_gone(call.exchange, std::move(running));
   sink.add_end(result);
   co_await sink.finish();
   co_return already_sent();

@@ -283,7 +283,9 @@ Result<void> check_setup(const ServiceSetup& setup) {
 Result<void> run_service(ServiceSetup setup) {
   (void)std::signal(SIGPIPE, SIG_IGN);  // a client that went away is an error of one write
   const Config& config = setup.config;
-  asio::io_context io(1);
+  // Never destroyed: what still waits in it when everything has ended refers to the objects below,
+  // and the process ends with this function.
+  asio::io_context& io = *new asio::io_context(1);
   TRY(Auth auth, make_auth(config));
   const std::vector<std::string> secrets = secret_names(config);
   std::vector<std::string> environment = take_environment(secrets);

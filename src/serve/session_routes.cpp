@@ -2,6 +2,7 @@
 #include "serve/create_order.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/until_gone.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
@@ -59,8 +60,8 @@ Result<void, ApiError> check_room(const Call& call) {
 }
 
 // The order as a request to the manager.
-session::SessionRequest complete(const Call& call, CreateOrder& order) {
-  session::SessionRequest request = std::move(order.session);
+session::SessionRequest complete(const Call& call, const CreateOrder& order) {
+  session::SessionRequest request = order.session;
   hide_in_labels(order, call.identity.name, request.labels);
   request.env = passed_environment(order.env, call.service.environment, call.service.secret_names);
   if (call.identity.ceiling) request.ceiling = *call.identity.ceiling;
@@ -69,10 +70,11 @@ session::SessionRequest complete(const Call& call, CreateOrder& order) {
 
 // A link that was moved between the check and the mount would have led somewhere else. What was
 // mounted is what the session says; anything else than what was checked ends it.
-bool was_mounted_as_checked(const session::SessionInfo& info,
-                            const std::vector<session::BindRequest>& checked) {
-  return std::ranges::equal(info.effective.binds, checked, {}, &session::BindRequest::source,
-                            &session::BindRequest::source);
+bool was_mounted_as_checked(const session::SessionInfo& info, const CreateOrder& order) {
+  return std::ranges::equal(info.effective.binds, order.session.binds, {},
+                            &session::BindRequest::source, &session::BindRequest::source) &&
+         std::ranges::equal(info.workspaces, order.resolved_workspaces, {},
+                            &session::WorkspaceInfo::path);
 }
 
 }  // namespace
@@ -83,17 +85,15 @@ asio::awaitable<Answer> create_session(Call& call) {
   CO_TRY(CreateOrder order, read_create_order(body, unknown_fields(call)));
   const HostRules& rules = call.service.rules;
   CO_TRY_VOID(co_await on_pool(call.service, [&] { return apply_host_rules(rules, order); }));
-  session::SessionRequest request = complete(call, order);
-  const std::vector<session::BindRequest> checked = request.binds;
-  auto created = co_await call.service.manager.create(std::move(request));
+  auto created = co_await call.service.manager.create(complete(call, order));
   if (!created) {
     audit(call, "create", {{"refused", created.error().message}});
     co_return tl::unexpected(create_refusal(created.error()));
   }
   const std::string id = created->id;
-  if (!was_mounted_as_checked(*created, checked)) {
+  if (!was_mounted_as_checked(*created, order)) {
     (void)co_await call.service.manager.remove(id, session::LayerFate::Remove);
-    co_return refuse(400, "RUNTIME_ERROR", "a bind source changed while it was checked");
+    co_return refuse(400, "RUNTIME_ERROR", "a path led elsewhere while it was checked");
   }
   json::object fields = {{"session_id", id}};
   if (created->policy) fields["policy_digest"] = created->policy->digest;
@@ -192,7 +192,7 @@ asio::awaitable<Answer> follow_denials(Call& call, const std::string& id) {
   const auto feed = call.service.manager.watch();
   if (const auto sent = co_await call.exchange.flush_head(); !sent) co_return already_sent();
   for (;;) {
-    const auto next = co_await feed->next();
+    const auto next = co_await until_gone(call.exchange, feed->next());
     if (!next) break;
     const session::SessionEvent& event = next->event;
     if (event.session != id) continue;

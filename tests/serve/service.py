@@ -91,9 +91,10 @@ def multipart(files, boundary="x-boundary"):
 
 
 class Service:
-    """One service with its own directory. `settings` is TOML that is added to its file."""
+    """One service with its own directory. `settings` is TOML that is added to its file, `files` are texts that are put
+    beside it; @BASE@ in either is the directory."""
 
-    def __init__(self, settings="", environment=None, token=None, wrapper=(), preexec=None):
+    def __init__(self, settings="", environment=None, token=None, files=None, preexec=None):
         # Not below /tmp: that is private to every box.
         self.base = Path(tempfile.mkdtemp(prefix="glovebox-serve-", dir="/var/tmp"))
         self.token = token
@@ -117,8 +118,12 @@ class Service:
         self.environment.update(environment or {})
         if token:
             self.environment["EXECD_ACCESS_TOKEN"] = token
-        self.wrapper = list(wrapper)
         self.preexec = preexec
+        for name, text in (files or {}).items():
+            path = self.base / "service" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text.replace("@BASE@", str(self.base)))
+            path.chmod(0o600)
         self.base.chmod(0o755)
         if TIER == "user":
             subprocess.run(["chown", "-R", f"{USER}:{USER}", str(self.base)], check=True)
@@ -127,7 +132,7 @@ class Service:
         self.start()
 
     def start(self):
-        words = self.wrapper + (AS_USER if TIER == "user" else [])
+        words = AS_USER if TIER == "user" else []
         self.errors = open(self.base / "log", "ab+")
         position = self.errors.tell()
         self.process = subprocess.Popen(
@@ -321,11 +326,12 @@ class ServiceTest(unittest.TestCase):
     SETTINGS = ""
     ENVIRONMENT = {}
     TOKEN = None
+    FILES = {}
     maxDiff = None
 
     @classmethod
     def setUpClass(cls):
-        cls.service = Service(cls.SETTINGS, cls.ENVIRONMENT, cls.TOKEN)
+        cls.service = Service(cls.SETTINGS, cls.ENVIRONMENT, cls.TOKEN, cls.FILES)
 
     @classmethod
     def tearDownClass(cls):

@@ -90,6 +90,22 @@ class Sessions(ServiceTest):
         self.assertStatus(session.move(first + "/a", third + "/a"), 400)
         self.assertEqual([one["path"] for one in session.state()["overlays"]], [first, second, third])
 
+    def test_a_workspace_behind_a_link(self):
+        real = self.service.workspace(self.name, a="1")
+        link = real + "-link"
+        os.symlink(real, link)
+        session = self.service.create(link)
+        self.addCleanup(session.delete)
+        self.assertEqual(session.read(link + "/a"), "1")
+        self.assertEqual(session.read(real + "/a"), "1")
+        session.write(link + "/b", "2")
+        self.assertEqual(session.out("pwd; cat b"), f"{real}\n2")
+        self.assertStatus(session.move(link + "/b", real + "/c"), 200)
+
+    def test_environment_keys_are_echoed(self):
+        session = self.session(env_passthrough={"mode": "allow", "keys": ["ONE", "TWO"]})
+        self.assertEqual(session.state()["env_passthrough"], {"mode": "allow", "keys": ["ONE", "TWO"]})
+
     def test_delete_and_recreate(self):
         path = self.service.workspace(self.name)
         for _ in range(3):
@@ -524,25 +540,7 @@ class Diffs(ServiceTest):
 class Knowing(ServiceTest):
     SETTINGS = 'audit_file = "@BASE@/service/audit"\npolicy_directory = "@BASE@/service/policies"\n'
 
-    @classmethod
-    def setUpClass(cls):
-        # The directory must be there before the service is.
-        original = Service.start
-
-        def start(service):
-            directory = service.base / "service" / "policies"
-            if not directory.exists():
-                directory.mkdir()
-                (directory / "mine.yaml").write_text("version: 1\nfs: {read: [/usr/share]}\n")
-                if TIER == "user":
-                    subprocess.run(["chown", "-R", "65533:65533", str(directory)], check=True)
-            original(service)
-
-        Service.start = start
-        try:
-            super().setUpClass()
-        finally:
-            Service.start = original
+    FILES = {"policies/mine.yaml": "version: 1\nfs: {read: [/usr/share]}\n"}
 
     def test_the_report_says_what_is_enforced(self):
         session = self.session()

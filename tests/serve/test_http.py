@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from service import AS_USER, PATIENCE, TIER, Service, ServiceTest, multipart, wait_until
+from service import AS_USER, PATIENCE, TIER, Run, Service, ServiceTest, multipart, wait_until
 
 LIMITS = """
 [limits]
@@ -216,6 +216,23 @@ class Disconnects(ServiceTest):
             client.close()
         self.assertEqual(session.out("echo usable"), "usable")
 
+    def test_while_following_denials(self):
+        session = self.session()
+
+        def open_requests():
+            text = self.service.get("/metrics", headers={"Accept": "text/plain"}).body.decode()
+            return float(next(line.split()[1] for line in text.splitlines()
+                              if line.startswith("glovebox_http_requests_open ")))
+
+        # What other tests left behind may still be ending.
+        self.assertTrue(wait_until(lambda: open_requests() == 1))
+        client = socket.create_connection(("127.0.0.1", self.service.port))
+        client.sendall(b"GET %s/denials HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n" % session.path.encode())
+        self.assertIn(b"text/event-stream", client.recv(1000))
+        self.assertEqual(open_requests(), 2)
+        client.close()
+        self.assertTrue(wait_until(lambda: open_requests() == 1))
+
     def test_a_slow_reader_costs_no_memory(self):
         session = self.session()
         body = json.dumps({"code": "head -c 200M /dev/zero | tr '\\0' 'a' | fold -w 100"}).encode()
@@ -243,8 +260,14 @@ name = "maker"
 env = "MAKER"
 scopes = ["create"]
 max_sessions = 1
+[[token]]
+name = "bounded"
+file = "@BASE@/service/bounded"
+scopes = ["create"]
+ceiling = "@BASE@/service/ceiling.yaml"
 """
     ENVIRONMENT = {"READER": "reader-secret", "MAKER": "maker-secret"}
+    FILES = {"bounded": "bounded-secret\n", "ceiling.yaml": "version: 1\nfs: {write: [@BASE@/work]}\n"}
 
     def test_every_route_wants_the_token(self):
         for path in ("/ping", "/metrics", "/v1/isolated/sessions", "/nothing"):
@@ -288,6 +311,23 @@ max_sessions = 1
         self.assertStatus(self.service.post("/v1/isolated/session", {"workspace": {"path": path}},
                                             headers=maker), 429)
         self.assertStatus(self.service.delete(mine, headers=maker), 200)
+
+    def test_nothing_goes_beyond_the_ceiling_of_a_token(self):
+        bounded = {"X-EXECD-ACCESS-TOKEN": "bounded-secret"}
+        path = self.service.workspace(self.name)
+        other = self.service.base / "elsewhere"
+        other.mkdir()
+        (other / "f").write_text("x")
+        refused = self.service.post("/v1/isolated/session", {"workspace": {"path": str(other)}}, headers=bounded)
+        self.assertStatus(refused, 400, "RUNTIME_ERROR")
+        body = {"workspace": {"path": path}, "capabilities": [{"kind": "read_path", "path": str(other)}]}
+        for headers, expected in (({}, 0), (bounded, 1)):
+            made = self.service.post("/v1/isolated/session", body, headers=headers)
+            self.assertStatus(made, 201)
+            session = "/v1/isolated/session/" + made.json["session_id"]
+            ended = self.service.post(session + "/run", {"code": f"cat {other}/f"}, headers=headers)
+            self.assertEqual(Run(ended.body).exit_code, expected)
+            self.service.delete(session, headers=headers)
 
     def test_a_box_sees_no_token(self):
         session = self.session(env_passthrough={"mode": "allow", "keys": ["READER", "EXECD_ACCESS_TOKEN", "PATH"]})

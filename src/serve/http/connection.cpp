@@ -411,11 +411,13 @@ asio::awaitable<Result<std::string>> Connection::read_body(std::size_t limit) {
 }
 
 std::string Connection::make_head(const Response& response, Length length) {
+  if (!length.bytes && !chunked_) close_ = true;
   std::string head;
   head.reserve(256);
   fmt::format_to(std::back_inserter(head), "HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status,
                  reason_of(response.status), http_date());
   for (const Field& field : response.headers) {
+    if (close_ && field.name == "Connection") continue;
     // A line break in a value would let a client of ours write headers of its own.
     std::string value = field.value;
     std::erase_if(value, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
@@ -425,8 +427,6 @@ std::string Connection::make_head(const Response& response, Length length) {
     fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", *length.bytes);
   } else if (chunked_) {
     head += "Transfer-Encoding: chunked\r\n";
-  } else {
-    close_ = true;
   }
   if (close_) head += "Connection: close\r\n";
   head += "\r\n";
