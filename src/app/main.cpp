@@ -1,5 +1,7 @@
+#include "app/attack_command.h"
 #include "app/commands.h"
 #include "app/completion_command.h"
+#include "app/session_command.h"
 #include "base/result.h"
 
 #include <CLI/CLI.hpp>
@@ -34,6 +36,8 @@ struct Words {
   UndoOptions undo;
   LayersOptions layers;
   CompletionOptions completion;
+  SessionOptions session;
+  AttackOptions attack;
 };
 
 // Everything after the first "--" is the command, word for word; only what is before it is options.
@@ -82,6 +86,9 @@ constexpr Command kCommands[] = {
     {"layers", "List the layers that boxes left, or remove some",
      [](CLI::App& app, Words& words) { add_layers_options(app, words.layers); },
      [](const Words& words) { return layers_command(words.layers); }},
+    {"session", "Boxes that stay: start, run, shell, put, get, diff, commit, stop",
+     [](CLI::App& app, Words& words) { add_session_options(app, words.session); },
+     [](const Words& words) { return session_command(words.session); }},
     {"policy", "Check, print, explain and compare policies",
      [](CLI::App& app, Words& words) { add_policy_options(app, words.policy); },
      [](const Words& words) { return policy_command(words.policy); }},
@@ -90,6 +97,9 @@ constexpr Command kCommands[] = {
        app.add_flag("--json", words.doctor.json, "Print one JSON object");
      },
      [](const Words& words) { return doctor_command(words.doctor); }},
+    {"attack", "Try every known way out of a box on this machine, and print a scorecard",
+     [](CLI::App& app, Words& words) { add_attack_options(app, words.attack); },
+     [](const Words& words) { return attack_command(words.attack); }},
     {"completion", "Print a script that completes these words in bash, zsh or fish",
      [](CLI::App& app, Words& words) { add_completion_options(app, words.completion); },
      print_completion},
@@ -163,6 +173,7 @@ int run_cli(int argc, char** argv) {
   words.run.command = command;
   words.run.argc = all;
   words.run.argv = argv;
+  words.session.command = command;
   words.explain.command = std::move(command);
   return dispatch(app, words);
 }

@@ -95,19 +95,6 @@ Result<plan::Workspace> parse_bind(std::string text) {
   return workspace;
 }
 
-Result<std::vector<plan::Workspace>> parse_workspaces(const RunOptions& options) {
-  std::vector<plan::Workspace> workspaces;
-  for (const std::string& text : options.workspaces) {
-    TRY(plan::Workspace workspace, parse_workspace(text));
-    workspaces.push_back(std::move(workspace));
-  }
-  for (const std::string& text : options.binds) {
-    TRY(plan::Workspace workspace, parse_bind(text));
-    workspaces.push_back(std::move(workspace));
-  }
-  return workspaces;
-}
-
 // What the words of a command line hand in, rule by rule.
 class Handed {
  public:
@@ -249,13 +236,30 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   for (CLI::Option* option : app.get_options()) option->check(not_empty);
 }
 
+Result<std::vector<plan::Workspace>> parse_workspaces(const RunOptions& options) {
+  std::vector<plan::Workspace> workspaces;
+  for (const std::string& text : options.workspaces) {
+    TRY(plan::Workspace workspace, parse_workspace(text));
+    workspaces.push_back(std::move(workspace));
+  }
+  for (const std::string& text : options.binds) {
+    TRY(plan::Workspace workspace, parse_bind(text));
+    workspaces.push_back(std::move(workspace));
+  }
+  return workspaces;
+}
+
+Result<authority::AuthoritySet> handed_authority(const RunOptions& options) {
+  Handed handed(options);
+  TRY(const std::vector<Rule> rules, handed.rules());
+  return authority::AuthoritySet::from_rules(rules);
+}
+
 Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   plan::SandboxSpec spec;
   spec.command = options.command;
   TRY(spec.backend, parse_backend(options.backend));
-  Handed handed(options);
-  TRY(const std::vector<Rule> rules, handed.rules());
-  TRY(const authority::AuthoritySet set, authority::AuthoritySet::from_rules(rules));
+  TRY(const authority::AuthoritySet set, handed_authority(options));
   TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
   spec.authority = std::move(resolved.set);
   spec.paths = std::move(resolved.paths);

@@ -51,6 +51,12 @@ bool names_a_mode(std::string_view workspace);
 
 void add_run_options(CLI::App& app, RunOptions& options);
 
+// The workspaces and then the binds that were named, looked up.
+Result<std::vector<plan::Workspace>> parse_workspaces(const RunOptions& options);
+
+// The rules that the words come to, as typed: paths are absolute, links are not followed.
+Result<authority::AuthoritySet> handed_authority(const RunOptions& options);
+
 // Looks up the paths that were named and parses the amounts. Every word becomes a rule of one
 // authority: "--read DIR" and "--allow read=DIR" are the same.
 Result<plan::SandboxSpec> to_spec(const RunOptions& options);

@@ -148,6 +148,19 @@ void note_interpreter(const char* file, ExecFailure* failure) noexcept {
   return pid;
 }
 
+// The helpers of the set-up are counted as processes until the kernel has put them away, a moment
+// after their work is done. With a very small limit there is no room for the command until then.
+pid_t start_when_possible(const ChildContext& context, ExecFailure* failure) noexcept {
+  constexpr int kMoments = 200;
+  constexpr timespec kMoment{0, 250'000};
+  pid_t pid = start_command(context, failure);
+  for (int i = 0; pid < 0 && errno == EAGAIN && i < kMoments; ++i) {
+    ::nanosleep(&kMoment, nullptr);
+    pid = start_command(context, failure);
+  }
+  return pid;
+}
+
 // Passes signals on until told to stop. False when the supervisor is gone or talks nonsense.
 bool take_order(int fd, pid_t command) noexcept {
   Order order{};
@@ -388,7 +401,7 @@ void run_box(ChildContext& context) noexcept {
   sigaddset(&child, SIGCHLD);
   const int child_signals = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   ExecFailure failure;
-  const pid_t command = child_signals >= 0 ? start_command(context, &failure) : -1;
+  const pid_t command = child_signals >= 0 ? start_when_possible(context, &failure) : -1;
   if (command < 0 || failure.problem != ExecProblem::None) {
     message.kind = MessageKind::ExecFailed;
     message.exec_problem = command < 0 ? ExecProblem::Other : failure.problem;

@@ -1,0 +1,97 @@
+#include "app/session_options.h"
+
+namespace glovebox::app {
+namespace {
+
+using Act = SessionOptions::Act;
+
+class Commands {
+ public:
+  Commands(CLI::App& app, SessionOptions& options) : app_(app), options_(options) {}
+
+  CLI::App& add(const char* name, const char* about, Act act) {
+    CLI::App* command = app_.add_subcommand(name, about);
+    command->callback([this_options = &options_, act] { this_options->act = act; });
+    return *command;
+  }
+  // One that is about a session that is there.
+  CLI::App& about_one(const char* name, const char* about, Act act) {
+    CLI::App& command = add(name, about, act);
+    command.add_option("SESSION", options_.session,
+                       "Id of a session, the beginning of one, its name, or 'last' (default)");
+    return command;
+  }
+
+ private:
+  CLI::App& app_;
+  SessionOptions& options_;
+};
+
+void add_start(Commands& commands, SessionOptions& options) {
+  CLI::App& start = commands.add("start", "Start a box that stays, and print its id", Act::Start);
+  add_run_options(start, options.box);
+  start.add_option("--name", options.name, "A name to call it by");
+  start.add_option("--idle", options.idle,
+                   "End it when it was not used for so long, such as 30m; 0: never (default 30m)");
+  start.add_option("--label", options.labels, "NAME=VALUE, for lists (repeatable)")
+      ->allow_extra_args(false);
+}
+
+void add_runs(Commands& commands, SessionOptions& options) {
+  CLI::App& run = commands.about_one(
+      "run", "Run something in it: session run [SESSION] -- CMD ..., or -c CODE", Act::Run);
+  run.add_option("-c", options.code, "Code for the session's shell");
+  run.add_option("--env", options.env, "NAME=VALUE, for this run alone (repeatable)")
+      ->allow_extra_args(false);
+  run.add_option("--timeout", options.timeout, "End the run after this time, such as 30s");
+  commands.about_one("shell", "A terminal in it", Act::Shell);
+}
+
+void add_files(Commands& commands, SessionOptions& options) {
+  CLI::App& put = commands.add("put", "Copy a file into it", Act::Put);
+  put.add_option("SESSION", options.session, "Id, name, or 'last'")->required();
+  put.add_option("FILE", options.from, "A file here; '-' is standard input")->required();
+  put.add_option("PATH", options.to, "Where to, in the box (default: its name, in the workspace)");
+  CLI::App& get = commands.add("get", "Copy a file out of it", Act::Get);
+  get.add_option("SESSION", options.session, "Id, name, or 'last'")->required();
+  get.add_option("PATH", options.from, "A file in the box")->required();
+  get.add_option("FILE", options.to, "Where to, here; '-' is standard output (default: its name)");
+  CLI::App& ls = commands.about_one("ls", "List a directory in it", Act::Ls);
+  ls.add_option("PATH", options.from, "Directory in the box (default: the workspace)");
+  ls.add_option("--depth", options.depth, "How deep (default 1)");
+  ls.add_flag("--json", options.json, "Print what the service says");
+}
+
+void add_changes(Commands& commands, SessionOptions& options) {
+  CLI::App& diff = commands.about_one("diff", "Print what it changed in its workspace", Act::Diff);
+  diff.add_flag("--json", options.diff.json, "As JSON");
+  diff.add_flag("--tar", options.diff.tar, "The changed files as tar.gz");
+  CLI::App& commit = commands.about_one("commit", "Take over what it changed", Act::Commit);
+  commit.add_option("--only", options.commit.only, "Only what matches GLOB (repeatable)")
+      ->allow_extra_args(false);
+  commit.add_option("--reject", options.commit.reject, "Not what matches GLOB (repeatable)")
+      ->allow_extra_args(false);
+  commit.add_option("--accept", options.commit.accept, "Take this risky PATH too (repeatable)")
+      ->allow_extra_args(false);
+  commit.add_flag("--dry-run", options.commit.dry_run, "Say what would be done");
+  commands.about_one("undo", "Put back what the last commit changed", Act::Undo);
+}
+
+}  // namespace
+
+void add_session_options(CLI::App& app, SessionOptions& options) {
+  app.require_subcommand(1);
+  Commands commands(app, options);
+  add_start(commands, options);
+  CLI::App& list = commands.add("list", "List sessions", Act::List);
+  list.add_flag("--json", options.json, "Print what the service says");
+  add_runs(commands, options);
+  add_files(commands, options);
+  add_changes(commands, options);
+  commands.about_one("report", "Print what is enforced, and what came of it, as JSON", Act::Report);
+  CLI::App& stop = commands.about_one("stop", "End it", Act::Stop);
+  stop.add_flag("--keep", options.keep, "Keep what it changed, for diff and commit");
+  stop.add_flag("--all", options.all, "End all sessions");
+}
+
+}  // namespace glovebox::app
