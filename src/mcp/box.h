@@ -44,6 +44,7 @@ class RealHost final : public HostView {
   std::vector<std::string> directories(const std::string& path) const override;
   std::vector<std::string> system() const override;
   std::optional<Kind> look_at(const std::string& path) const override;
+  bool is_placeholder(const std::string& path) const override;
   std::string resolve(const std::string& path) const override;
   Result<std::vector<std::string>> matches(const std::string& glob) const override;
   std::string home() const override;

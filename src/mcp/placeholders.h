@@ -8,7 +8,8 @@
 // Several servers may hold the same name. Each keeps a shared lock (flock(2)) on the directory and
 // removes it only when it can have the lock alone; so none takes away what another's box relies
 // on. After a crash an empty directory stays, which git and the others take for nothing; the next
-// box of anybody in that place takes it over and removes it in the end.
+// box of anybody in that place takes it over and removes it in the end. A placeholder is known by
+// its mode (01555): a directory that somebody else made is never removed.
 #pragma once
 
 #include "base/result.h"
@@ -19,9 +20,12 @@
 
 namespace glovebox::mcp {
 
+bool is_placeholder(const std::string& path);
+
 class Placeholders {
  public:
-  // Makes what is missing. `names` are absolute, and the directory above each one exists.
+  // Makes what is missing, and takes part in what others hold. `names` are absolute, and the
+  // directory above each one exists.
   static Result<Placeholders> make(const std::vector<std::string>& names);
 
   Placeholders() = default;

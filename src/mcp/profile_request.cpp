@@ -107,8 +107,12 @@ class OrderMaker {
     return around == nullptr ? writes_all() : around->access == Access::Write;
   }
 
+  bool is_there(const std::string& path) const {
+    return host_.look_at(path).has_value() && !host_.is_placeholder(path);
+  }
+
   Result<void> add_entry(const PathEntry& entry) {
-    const bool is_there = host_.look_at(entry.path).has_value();
+    const bool is_there = this->is_there(entry.path);
     switch (entry.access) {
       case Access::Write:
         if (!is_there) order_.missing_roots.push_back(entry.path);
@@ -159,7 +163,7 @@ class OrderMaker {
         // Somebody said something else about this very name, or denied what is above it.
         if (holding != nullptr && holding->path == path) continue;
         if (host_.look_at(root) == HostView::Kind::Other) continue;
-        TRY_VOID(hold_if_missing(path, host_.look_at(path).has_value()));
+        TRY_VOID(hold_if_missing(path, is_there(path)));
         TRY_VOID(add_rule(Effect::Allow, "read", path));
         TRY_VOID(add_rule(Effect::Deny, "write", path));
       }

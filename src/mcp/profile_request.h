@@ -32,6 +32,8 @@ class HostView {
   virtual std::vector<std::string> system() const = 0;
   // What a path leads to, links followed. Nothing: it is not there.
   virtual std::optional<Kind> look_at(const std::string& path) const = 0;
+  // Whether another box holds the name (placeholders.h): it counts as missing.
+  virtual bool is_placeholder(const std::string& path) const = 0;
   // The path without links, as far as it exists.
   virtual std::string resolve(const std::string& path) const = 0;
   // What a deny glob matches.

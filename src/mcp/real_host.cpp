@@ -38,6 +38,8 @@ std::optional<HostView::Kind> RealHost::look_at(const std::string& path) const {
   return found->kind == host::PathKind::Directory ? Kind::Directory : Kind::Other;
 }
 
+bool RealHost::is_placeholder(const std::string& path) const { return mcp::is_placeholder(path); }
+
 std::string RealHost::resolve(const std::string& path) const {
   auto resolved = host::resolve_existing_part(path);
   return resolved ? *std::move(resolved) : path;

@@ -145,9 +145,18 @@ asio::awaitable<Result<void>> Repl::start_box(Profile profile) {
   co_return Result<void>();
 }
 
+asio::awaitable<void> Repl::wait_for_quiet() {
+  asio::steady_timer timer(loop_, Clock::time_point::max());
+  waiters_.insert(&timer);
+  while (is_starting_ || ending_ > 0) {
+    (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));  // woken by notify()
+  }
+  waiters_.erase(&timer);
+}
+
 asio::awaitable<Result<void>> Repl::ensure_box(const CallSandbox& sandbox) {
   GLOVEBOX_CHECK(sandbox.state == CallSandbox::State::Known);
-  while (is_starting_) co_await wait(ReplCall(), Clock::now() + kGrace);
+  co_await wait_for_quiet();
   if (state_ == State::None) {
     auto started = co_await start_box(sandbox.profile);
     if (!started) co_return started;
@@ -181,7 +190,11 @@ asio::awaitable<void> Repl::drop_box() {
   if (worker_) worker_->close();
   worker_.reset();
   std::unique_ptr<Box> box = std::move(box_);
-  if (box) co_await boxes_.end(std::move(box));
+  if (!box) co_return;
+  ++ending_;
+  co_await boxes_.end(std::move(box));
+  --ending_;
+  notify();
 }
 
 asio::awaitable<void> Repl::end() {

@@ -83,6 +83,8 @@ class Repl : public std::enable_shared_from_this<Repl> {
   void notify();
   // Until nothing runs, the time is over, or the call is cancelled.
   asio::awaitable<void> wait(const ReplCall& call, Clock::time_point until);
+  // Until no box is being started or ended.
+  asio::awaitable<void> wait_for_quiet();
   asio::awaitable<Result<void>> ensure_box(const CallSandbox& sandbox);
   asio::awaitable<Result<void>> start_box(Profile profile);
   asio::awaitable<void> drop_box();
@@ -111,6 +113,7 @@ class Repl : public std::enable_shared_from_this<Repl> {
   std::unique_ptr<Box> box_;
   std::shared_ptr<Worker> worker_;
   bool is_starting_ = false;
+  std::size_t ending_ = 0;       // boxes that are on their way out
   bool has_untold_end_ = false;  // code has ended since the last reply
   bool has_empty_prompt_ = false;
   std::optional<std::string> ended_;  // the notice of an end that was not told
