@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 GLOVEBOX = os.environ.get("GLOVEBOX", "glovebox")
-PATIENCE = 120  # seconds; only a broken server takes so long
+PATIENCE = int(os.environ.get("GLOVEBOX_PATIENCE", "120"))  # seconds; only a broken server takes so long
 
 
 class Server:

@@ -13,6 +13,11 @@ A frame is a kind (one byte), a length (four bytes, little endian) and that many
 
 Order: the pump empties the output pipes before it forwards any other frame, and the interpreter
 waits for the pump (Y, answered on a pipe of its own) when it turns from one stream to the other.
+
+Interrupts: the pump sends SIGINT only between a cell and the R that ends it. The interpreter keeps
+the signal blocked between cells, and drops what is pending once the pump has answered its R; so one
+that comes a moment too early waits for its cell, and one that comes too late hits no other.
+
 Nothing here is a wall: code in a cell can do all of this itself, and the server believes no frame.
 """
 import os
@@ -131,7 +136,7 @@ class Pump:
                 if kind == b"R":
                     self.busy = False
                 write_all(1, frame(kind, payload))
-            if kind in (b"Y", b"G"):
+            if kind in (b"Y", b"G", b"R"):
                 try:
                     os.write(self.ack, b"A")
                 except OSError:
@@ -453,9 +458,11 @@ class Interpreter:
             sys.__excepthook__(*sys.exc_info())
 
     def run_cell(self, source):
+        import signal
         try:
             self.running = True
             try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
                 for part in self.compile(source):
                     exec(part, self.names)
             except SystemExit:
@@ -467,11 +474,21 @@ class Interpreter:
         except KeyboardInterrupt:
             pass  # too late to stop anything
         finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             self.running = False
             self.stdin.pending = ""
 
-    def run(self):
+    def say_ready(self):
+        import signal
         self.link.send(b"R")
+        self.link.wait_for_ack()
+        while signal.sigtimedwait([signal.SIGINT], 0) is not None:
+            pass
+
+    def run(self):
+        import signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        self.say_ready()
         while True:
             kind, payload = self.link.receive()
             if kind == b"Q":
@@ -484,8 +501,9 @@ class Interpreter:
                 self.running = True  # what runs at the end can be interrupted too
                 self.flush()
                 self.link.send(b"B")
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
                 return wish
-            self.link.send(b"R")
+            self.say_ready()
 
 
 def be_interpreter(down, up, ack, out, err):
