@@ -1,6 +1,7 @@
 #include "app/attack_command.h"
 #include "app/commands.h"
 #include "app/completion_command.h"
+#include "app/mcp_command.h"
 #include "app/secret_command.h"
 #include "app/serve_command.h"
 #include "app/session_command.h"
@@ -41,6 +42,7 @@ struct Words {
   CompletionOptions completion;
   SessionOptions session;
   AttackOptions attack;
+  McpOptions mcp;
   SecretOptions secret;
 };
 
@@ -93,6 +95,10 @@ constexpr Command kCommands[] = {
     {"session", "Boxes that stay: start, run, shell, put, get, diff, commit, stop",
      [](CLI::App& app, Words& words) { add_session_options(app, words.session); },
      [](const Words& words) { return session_command(words.session); }},
+    {"mcp",
+     "Offer a sandboxed Python or bash to agents, as an MCP server on standard input and output",
+     [](CLI::App& app, Words& words) { add_mcp_options(app, words.mcp); },
+     [](const Words& words) { return mcp_command(words.mcp); }},
     {"policy", "Check, print, explain and compare policies",
      [](CLI::App& app, Words& words) { add_policy_options(app, words.policy); },
      [](const Words& words) { return policy_command(words.policy); }},

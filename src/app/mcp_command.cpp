@@ -1,0 +1,167 @@
+#include "app/mcp_command.h"
+
+#include "app/commands.h"
+#include "app/mcp_install.h"
+#include "authority/terms.h"
+#include "base/file.h"
+#include "mcp/server.h"
+#include "policy/load.h"
+
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include <linux/limits.h>
+#include <unistd.h>
+
+namespace glovebox::app {
+namespace {
+
+using mcp::ModeWord;
+
+// As they were typed, across the options: each of the four may refine what stands before it.
+std::vector<ModeWord> take_mode_words(const McpOptions& options) {
+  struct Source {
+    ModeWord::Kind kind;
+    const std::vector<std::string>* values;
+    std::size_t taken = 0;
+  };
+  std::map<std::string, Source> sources{
+      {"--sandbox", {ModeWord::Kind::Sandbox, &options.sandbox}},
+      {"--add-writable-root", {ModeWord::Kind::AddWritableRoot, &options.writable_roots}},
+      {"--add-allowed-domain", {ModeWord::Kind::AddAllowedDomain, &options.domains}},
+      {"--config", {ModeWord::Kind::Config, &options.config}}};
+  std::vector<ModeWord> words;
+  for (const CLI::Option* option : options.parsed->parse_order()) {
+    const auto found = sources.find(option->get_name());
+    if (found == sources.end()) continue;
+    Source& source = found->second;
+    if (source.taken < source.values->size()) {
+      words.push_back({source.kind, (*source.values)[source.taken++]});
+    }
+  }
+  return words;
+}
+
+Result<std::string> launcher_path() {
+  if (const char* named = std::getenv("GLOVEBOX_LAUNCHER"); named != nullptr && *named == '/') {
+    return std::string(named);
+  }
+  std::array<char, PATH_MAX> self{};
+  const ssize_t size = ::readlink("/proc/self/exe", self.data(), self.size());
+  if (size <= 0) return fail_os(errno, "find the program itself");
+  const std::string path(self.data(), static_cast<std::size_t>(size));
+  return path.substr(0, path.rfind('/')) + "/glovebox-launcher";
+}
+
+Result<mcp::ExtraTerms> extra_terms(const McpOptions& options) {
+  mcp::ExtraTerms extra;
+  const auto add = [&](const std::vector<std::string>& terms, authority::Effect effect) {
+    for (const std::string& term : terms) {
+      auto capability = authority::parse_term(term);
+      if (!capability) return Result<void>(tl::unexpected(std::move(capability).error()));
+      extra.rules.push_back({effect, *std::move(capability)});
+    }
+    return Result<void>();
+  };
+  TRY_VOID(add(options.allow, authority::Effect::Allow));
+  TRY_VOID(add(options.deny, authority::Effect::Deny));
+  if (options.policy.empty()) return extra;
+  const policy::Reference reference = policy::parse_reference(options.policy);
+  if (reference.kind == policy::Reference::Kind::Template) {
+    extra.policy.name = options.policy;
+    return extra;
+  }
+  TRY(extra.policy.document, read_file(reference.source));
+  extra.policy.sandbox = reference.sandbox;
+  return extra;
+}
+
+template <class Number>
+void take_number(const char* name, Number& number) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return;
+  char* end = nullptr;
+  const unsigned long long value = std::strtoull(text, &end, 10);
+  if (end != text && *end == '\0' && value > 0) number = static_cast<Number>(value);
+}
+
+Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
+  mcp::ServerSettings settings;
+  TRY(settings.mode, mcp::choose_mode(take_mode_words(options)));
+  TRY(settings.language, mcp::parse_language(options.interpreter));
+  TRY(settings.box.launcher, launcher_path());
+  TRY(settings.box.extra, extra_terms(options));
+  settings.box.writes = options.layered ? mcp::Writes::Layered : mcp::Writes::Direct;
+  settings.box.passed_env = options.env;
+  settings.box.python = options.python;
+  settings.allow_commit = options.allow_commit;
+  settings.debug_directory = options.debug_directory;
+  settings.version = GLOVEBOX_VERSION;
+  if (options.oversized_output != "files") {
+    return fail(Code::Unsupported, "--oversized-output {}: there is files",
+                options.oversized_output);
+  }
+  if (options.allow_commit && !options.layered) {
+    return fail(Code::Invalid, "--allow-commit needs --layered: without it there is no layer");
+  }
+  std::array<char, PATH_MAX> cwd{};
+  if (::getcwd(cwd.data(), cwd.size()) == nullptr) return fail_os(errno, "find this directory");
+  settings.cwd = cwd.data();
+  take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_COUNT", settings.quotas.count);
+  take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_BYTES", settings.quotas.bundle_bytes);
+  take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_TOTAL_BYTES", settings.quotas.total_bytes);
+  return settings;
+}
+
+void add_install_options(CLI::App& app, McpOptions& options) {
+  CLI::App* install = app.add_subcommand("install", "Enter the server into a client's settings");
+  install->callback([&options] { options.install = true; });
+  install->add_option("--client", options.clients, "codex, claude, cursor or vscode");
+  install->add_option("--interpreter", options.install_interpreters, "python, bash; or both")
+      ->delimiter(',');
+  install->add_option("--arg", options.install_arguments, "One more word for the server");
+}
+
+}  // namespace
+
+void add_mcp_options(CLI::App& app, McpOptions& options) {
+  options.parsed = &app;
+  app.add_option("--interpreter", options.interpreter, "python or bash");
+  app.add_option("--python", options.python, "The Python to use, as the box sees it");
+  app.add_option("--sandbox", options.sandbox,
+                 "read-only, workspace-write (the default), danger-full-access, inherit or "
+                 "inherit-codex")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--add-writable-root", options.writable_roots, "One more directory to write")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--add-allowed-domain", options.domains, "A host, *.host or **.host")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--config", options.config, "KEY=VALUE, as Codex has it")->expected(1)->take_all();
+  app.add_option("--policy", options.policy, "A policy, united with the sandbox");
+  app.add_option("--allow", options.allow, "A capability, such as read=/srv");
+  app.add_option("--deny", options.deny, "The same, denied");
+  app.add_option("--env", options.env, "A variable to pass on");
+  app.add_option("--oversized-output", options.oversized_output, "files");
+  app.add_option("--debug-dir", options.debug_directory, "Write a log of all calls there");
+  app.add_flag("--layered", options.layered, "Writes land in a layer, for diff and commit");
+  app.add_flag("--allow-commit", options.allow_commit, "Offer the tool commit");
+  add_install_options(app, options);
+}
+
+int mcp_command(const McpOptions& options) {
+  if (options.install) {
+    const auto installed =
+        install_mcp({options.clients, options.install_interpreters, options.install_arguments});
+    return installed ? 0 : refuse(installed.error());
+  }
+  auto settings = make_settings(options);
+  if (!settings) return refuse(settings.error());
+  const auto served = mcp::serve_stdio(*std::move(settings));
+  return served ? 0 : refuse(served.error());
+}
+
+}  // namespace glovebox::app

@@ -1,0 +1,40 @@
+// `glovebox mcp`: the MCP server, and its entry in the configuration of clients.
+#pragma once
+
+#include "mcp/modes.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace glovebox::app {
+
+// As typed.
+struct McpOptions {
+  // Knows the order of the words about the sandbox, which matters.
+  const CLI::App* parsed = nullptr;
+  std::vector<std::string> sandbox;
+  std::vector<std::string> writable_roots;
+  std::vector<std::string> domains;
+  std::vector<std::string> config;
+  std::string interpreter = "python";
+  std::string python;
+  std::string oversized_output = "files";
+  std::string policy;
+  std::vector<std::string> allow;
+  std::vector<std::string> deny;
+  std::vector<std::string> env;
+  std::string debug_directory;
+  bool layered = false;
+  bool allow_commit = false;
+  bool install = false;
+  std::vector<std::string> clients;
+  std::vector<std::string> install_interpreters;
+  std::vector<std::string> install_arguments;
+};
+
+void add_mcp_options(CLI::App& app, McpOptions& options);
+int mcp_command(const McpOptions& options);
+
+}  // namespace glovebox::app

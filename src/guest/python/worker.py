@@ -1,0 +1,539 @@
+"""The Python of a REPL session, inside the box.
+
+Two processes. The pump has the run's descriptors 0 and 1 and speaks frames with the server over
+them; it collects what the interpreter prints, forwards what the server says, and knows how the
+interpreter ended. The interpreter executes cells. They talk over pipes that programs started by a
+cell do not inherit; a child that a cell forks closes its copies.
+
+A frame is a kind (one byte), a length (four bytes, little endian) and that many bytes.
+
+  from the server   C code of a cell   S text for stdin   I interrupt   Q end the session
+  to the server     O output   E error output   G image (PNG)   W waits for stdin (the prompt)
+                    R ready for a cell   B ends by its own wish   X over: "exit N" or "signal N"
+
+Order: the pump empties the output pipes before it forwards any other frame, and the interpreter
+waits for the pump (Y, answered on a pipe of its own) when it turns from one stream to the other.
+
+Interrupts: the pump sends SIGINT only between a cell and the R that ends it. The interpreter keeps
+the signal blocked between cells, and drops what is pending once the pump has answered its R; so one
+that comes a moment too early waits for its cell, and one that comes too late hits no other.
+
+Nothing here is a wall: code in a cell can do all of this itself, and the server believes no frame.
+"""
+import os
+import sys
+
+HEADER = 5
+MOST_TEXT = 60000
+MOST_IMAGE = 8 << 20
+
+
+def frame(kind, payload=b""):
+    return kind + len(payload).to_bytes(4, "little") + payload
+
+
+def write_all(fd, data):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view):]
+
+
+def take_frame(buffer):
+    """The first whole frame of a bytearray, removed from it; None when there is none."""
+    if len(buffer) < HEADER:
+        return None
+    size = int.from_bytes(buffer[1:HEADER], "little")
+    if len(buffer) < HEADER + size:
+        return None
+    kind, payload = bytes(buffer[:1]), bytes(buffer[HEADER:HEADER + size])
+    del buffer[:HEADER + size]
+    return kind, payload
+
+
+# --- the pump ------------------------------------------------------------------------------------
+
+
+class Pump:
+    def __init__(self, child, down, up, ack, out, err):
+        self.child, self.down, self.up, self.ack = child, down, up, ack
+        self.streams = {out: b"O", err: b"E"}
+        self.busy = True  # until the interpreter says for the first time that it is ready
+        self.from_server, self.from_child = bytearray(), bytearray()
+        self.to_child = bytearray()
+
+    def run(self):
+        import select
+        poll = select.poll()
+        for fd in (0, self.up, *self.streams):
+            poll.register(fd, select.POLLIN)
+        while True:
+            poll.modify(0, select.POLLIN)
+            ready = dict(poll.poll())
+            if 0 in ready and not self.on_server():
+                return self.end(kill=True)
+            for fd in list(self.streams):
+                if fd in ready and not self.copy(fd):
+                    poll.unregister(fd)
+                    del self.streams[fd]
+            if self.up in ready and not self.on_child():
+                return self.end(kill=False)
+
+    def copy(self, fd):
+        data = os.read(fd, MOST_TEXT)
+        if data:
+            write_all(1, frame(self.streams[fd], data))
+        return bool(data)
+
+    def drain(self):
+        """Everything that is in the output pipes at this moment; what is written later stays."""
+        import fcntl
+        import termios
+        for fd, kind in self.streams.items():
+            size = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+            while size > 0:
+                data = os.read(fd, min(size, MOST_TEXT))
+                if not data:
+                    break
+                write_all(1, frame(kind, data))
+                size -= len(data)
+
+    def on_server(self):
+        data = os.read(0, 1 << 16)
+        if not data:
+            return False
+        self.from_server += data
+        while (message := take_frame(self.from_server)) is not None:
+            kind, payload = message
+            if kind == b"I":
+                self.interrupt()
+                continue
+            if kind == b"C":
+                self.busy = True
+            try:
+                write_all(self.down, frame(kind, payload))
+            except OSError:
+                return True  # it ended meanwhile, and on_child() will tell
+        return True
+
+    def interrupt(self):
+        import signal
+        if not self.busy:
+            return
+        try:
+            os.killpg(self.child, signal.SIGINT)
+        except OSError:
+            pass
+
+    def on_child(self):
+        data = os.read(self.up, 1 << 16)
+        if not data:
+            return False
+        self.from_child += data
+        while (message := take_frame(self.from_child)) is not None:
+            kind, payload = message
+            self.drain()
+            if kind in (b"R", b"W", b"G", b"B"):
+                if kind == b"R":
+                    self.busy = False
+                write_all(1, frame(kind, payload))
+            if kind in (b"Y", b"G", b"R"):
+                try:
+                    os.write(self.ack, b"A")
+                except OSError:
+                    pass
+        return True
+
+    def end(self, kill):
+        import signal
+        if kill:
+            try:
+                os.killpg(self.child, signal.SIGKILL)
+            except OSError:
+                pass
+        _, status = os.waitpid(self.child, 0)
+        self.drain()
+        if os.WIFSIGNALED(status):
+            how = "signal %d" % os.WTERMSIG(status)
+        else:
+            how = "exit %d" % os.WEXITSTATUS(status)
+        try:
+            write_all(1, frame(b"X", how.encode()))
+        except OSError:
+            pass
+        os._exit(0)
+
+
+# --- the interpreter -----------------------------------------------------------------------------
+
+
+class Link:
+    """The interpreter's side of the pipes to the pump."""
+
+    def __init__(self, down, up, ack):
+        self.down, self.up, self.ack = down, up, ack
+        self.buffer = bytearray()
+
+    def lose(self):
+        """In a forked child: nothing it does may pass for the interpreter's word."""
+        for fd in (self.down, self.up, self.ack):
+            if fd is not None:
+                os.close(fd)
+        self.down = self.up = self.ack = None
+
+    def send(self, kind, payload=b""):
+        if self.up is not None:
+            write_all(self.up, frame(kind, payload))
+
+    def sync(self):
+        if self.up is not None:
+            self.send(b"Y")
+            self.wait_for_ack()
+
+    def wait_for_ack(self):
+        while self.ack is not None and not real_read(self.ack, 1):
+            raise SystemExit  # the pump is gone
+
+    def receive(self):
+        while True:
+            message = take_frame(self.buffer)
+            if message is not None:
+                return message
+            data = real_read(self.down, 1 << 16)
+            if not data:
+                raise SystemExit
+            self.buffer += data
+
+
+real_read = os.read
+
+
+def make_streams(link):
+    import io
+
+    class Stream(io.TextIOWrapper):
+        """One of the two output streams. Whoever writes second waits until what the first wrote was
+        read, so that their order is kept. The writing itself is the io module's: an interrupt comes
+        before or after it, never in between."""
+        last = None
+
+        def write(self, text):
+            if Stream.last is not self:
+                before, Stream.last = Stream.last, self
+                if before is not None:
+                    before.flush()
+                    link.sync()
+            return super().write(text)
+
+    def stream(fd):
+        return Stream(io.BufferedWriter(io.FileIO(fd, "w", closefd=False)), encoding="utf-8",
+                      errors="backslashreplace", line_buffering=True)
+
+    return stream(1), stream(2)
+
+
+def make_stdin(link, flush):
+    import io
+    import threading
+
+    class Stdin(io.TextIOBase):
+        name, encoding, errors, mode = "<stdin>", "utf-8", "strict", "r"
+
+        def __init__(self):
+            self.pending = ""
+            self.buffer = Bytes(self)
+
+        def fileno(self):
+            return 0
+
+        def readable(self):
+            return True
+
+        def isatty(self):
+            return False
+
+        def fill(self, prompt):
+            """Asks the server for text. False at the end of input: there is none for others."""
+            if link.up is None or threading.current_thread() is not threading.main_thread():
+                return False
+            flush()
+            link.send(b"W", prompt.encode("utf-8", "replace")[:MOST_TEXT])
+            while True:
+                kind, payload = link.receive()
+                if kind == b"S":
+                    self.pending += payload.decode("utf-8", "replace")
+                    return True
+                if kind == b"Q":
+                    raise SystemExit
+
+        def ask(self, prompt=""):
+            if not self.pending and not self.fill(prompt):
+                return ""
+            line, newline, self.pending = self.pending.partition("\n")
+            return line + newline
+
+        def readline(self, size=-1):
+            line = self.ask()
+            if size is not None and 0 <= size < len(line):
+                line, self.pending = line[:size], line[size:] + self.pending
+            return line
+
+        def read(self, size=-1):
+            if size == 0 or (not self.pending and not self.fill("")):
+                return ""
+            if size is None or size < 0:
+                size = len(self.pending)
+            text, self.pending = self.pending[:size], self.pending[size:]
+            return text
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            line = self.readline()
+            if not line:
+                raise StopIteration
+            return line
+
+    class Bytes(io.BufferedIOBase):
+        def __init__(self, text):
+            self.text = text
+
+        def fileno(self):
+            return 0
+
+        def readable(self):
+            return True
+
+        def readline(self, size=-1):
+            return self.text.readline(size).encode()
+
+        def read(self, size=-1):
+            return self.text.read(size).encode()
+
+        read1 = read
+
+    return Stdin()
+
+
+def own_frames_left_out(where):
+    """A traceback without what this file has to do with it."""
+    import types
+    frames = []
+    while where is not None:
+        if where.tb_frame.f_code.co_filename != "<glovebox>":
+            frames.append(where)
+        where = where.tb_next
+    for each in reversed(frames):
+        where = types.TracebackType(where, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return where
+
+
+class Interpreter:
+    def __init__(self, link):
+        import builtins
+        import signal
+        import types
+        self.link = link
+        self.running = False
+        self.cells = 0
+        self.flags = 0
+        self.out, self.err = make_streams(link)
+        sys.stdout = sys.__stdout__ = self.out
+        sys.stderr = sys.__stderr__ = self.err
+        self.stdin = make_stdin(link, self.flush)
+        sys.stdin = sys.__stdin__ = self.stdin
+        builtins.input = self.input
+        os.read = self.read
+        os.register_at_fork(after_in_child=link.lose)
+        signal.signal(signal.SIGINT, self.on_interrupt)
+        main = types.ModuleType("__main__")
+        main.__builtins__ = builtins
+        sys.modules["__main__"] = main
+        self.names = main.__dict__
+        sys.argv = [""]
+        if sys.path and sys.path[0] != "":
+            sys.path.insert(0, "")
+        self.offer_figures()
+
+    def flush(self):
+        for stream in (sys.stdout, sys.stderr, self.out, self.err):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+
+    def input(self, prompt="", /):
+        if sys.stdin is not self.stdin:
+            sys.stdout.write(str(prompt))
+            sys.stdout.flush()
+            line = sys.stdin.readline()
+        else:
+            self.emit_figures()
+            pending = bool(self.stdin.pending)
+            if pending and str(prompt):
+                sys.stdout.write(str(prompt))
+            line = self.stdin.ask(str(prompt))
+        if not line:
+            raise EOFError
+        return line[:-1] if line.endswith("\n") else line
+
+    def read(self, fd, size, /):
+        if fd == 0 and self.link.up is not None:
+            return self.stdin.read(size).encode()
+        return real_read(fd, size)
+
+    def on_interrupt(self, number, where):
+        if self.running:
+            raise KeyboardInterrupt
+
+    # Figures of matplotlib: a backend of this name draws into memory, and its show() sends.
+    def offer_figures(self):
+        import types
+        interpreter = self
+
+        class Backend(types.ModuleType):
+            def __getattr__(self, name):
+                from matplotlib.backends import backend_agg
+                return getattr(backend_agg, name)
+
+            @staticmethod
+            def show(*args, **kwargs):
+                interpreter.emit_figures()
+
+        sys.modules["glovebox_figures"] = Backend("glovebox_figures")
+        os.environ["MPLBACKEND"] = "module://glovebox_figures"
+
+    def emit_figures(self):
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        if pyplot is None:
+            return
+        import io
+        try:
+            for number in pyplot.get_fignums():
+                figure = pyplot.figure(number)
+                image = io.BytesIO()
+                figure.savefig(image, format="png")
+                pyplot.close(figure)
+                self.flush()
+                if image.tell() > MOST_IMAGE:
+                    sys.stderr.write("figure %d: too large to show\n" % number)
+                    continue
+                self.link.send(b"G", image.getvalue())
+                self.link.wait_for_ack()
+        except Exception:
+            import traceback
+            traceback.print_exc()
+
+    def compile(self, source):
+        """The parts of a cell, all compiled before any is run."""
+        import __future__
+        import ast
+        import linecache
+        self.cells += 1
+        name = "<cell %d>" % self.cells
+        linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+        flags = self.flags
+        tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | flags, True)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        parts = []
+        if tree.body:
+            parts.append(compile(tree, name, "exec", flags, True))
+            for feature in __future__.all_feature_names:
+                flag = getattr(__future__, feature).compiler_flag
+                if parts[0].co_flags & flag:
+                    flags |= flag
+        if last is not None:
+            parts.append(compile(ast.Interactive([last]), name, "single", flags, True))
+        self.flags = flags
+        return parts
+
+    def show_error(self, error):
+        where = own_frames_left_out(error.__traceback__)
+        error = error.with_traceback(where)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, where
+        sys.last_exc = error
+        try:
+            sys.excepthook(type(error), error, where)
+        except BaseException:
+            sys.__excepthook__(*sys.exc_info())
+
+    def run_cell(self, source):
+        import signal
+        try:
+            self.running = True
+            try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+                for part in self.compile(source):
+                    exec(part, self.names)
+            except SystemExit:
+                raise
+            except BaseException as error:
+                self.show_error(error)
+            self.emit_figures()
+            self.flush()
+        except KeyboardInterrupt:
+            pass  # too late to stop anything
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            self.running = False
+            self.stdin.pending = ""
+
+    def say_ready(self):
+        import signal
+        self.link.send(b"R")
+        self.link.wait_for_ack()
+        while signal.sigtimedwait([signal.SIGINT], 0) is not None:
+            pass
+
+    def run(self):
+        import signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        self.say_ready()
+        while True:
+            kind, payload = self.link.receive()
+            if kind == b"Q":
+                raise SystemExit
+            if kind != b"C":
+                continue
+            try:
+                self.run_cell(payload.decode("utf-8", "replace").replace("\r\n", "\n"))
+            except SystemExit as wish:
+                self.running = True  # what runs at the end can be interrupted too
+                self.flush()
+                self.link.send(b"B")
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+                return wish
+            self.say_ready()
+
+
+def be_interpreter(down, up, ack, out, err):
+    import fcntl
+    os.setpgid(0, 0)
+    null = os.open("/dev/null", os.O_RDONLY)
+    for fd, target in ((null, 0), (out, 1), (err, 2)):
+        os.dup2(fd, target)
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (down, up, ack)]
+    for fd in (null, out, err, down, up, ack):
+        if fd > 2:
+            os.close(fd)
+    interpreter = Interpreter(Link(*high))
+    wish = interpreter.run()
+    sys.exit(wish.code)
+
+
+def main():
+    import signal
+    down, up, ack, out, err = (os.pipe() for _ in range(5))
+    child = os.fork()
+    if child == 0:
+        for fd in (down[1], up[0], ack[1], out[0], err[0]):
+            os.close(fd)
+        return be_interpreter(down[0], up[1], ack[0], out[1], err[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for fd in (down[0], up[1], ack[0], out[1], err[1]):
+        os.close(fd)
+    Pump(child, down[1], up[0], ack[1], out[0], err[0]).run()
+
+
+main()

@@ -1,0 +1,120 @@
+#include "mcp/box.h"
+
+#include "session/directories.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <unistd.h>
+
+namespace glovebox::mcp {
+namespace {
+
+constexpr std::string_view kTemporary = "/tmp";
+
+bool sees_the_host(const Profile& profile) { return profile.reach >= Reach::ReadAll; }
+
+}  // namespace
+
+BoxMaker::~BoxMaker() {
+  manager_.reset();
+  std::error_code ignored;  // nothing more can be done about what is left
+  if (!state_.empty()) std::filesystem::remove_all(state_, ignored);
+}
+
+Result<void> BoxMaker::open() {
+  if (manager_) return {};
+  if (state_.empty()) {
+    std::string name = "/tmp/glovebox-mcp-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) return fail_os(errno, "make {}", name);
+    state_ = std::move(name);
+  }
+  session::ManagerSettings settings;
+  settings.launcher = settings_.launcher;
+  settings.state_directory = state_ + "/state";
+  settings.max_sessions = 32;
+  TRY(manager_, session::Manager::open(loop_, std::move(settings)));
+  return {};
+}
+
+// The caller's variables stay out, except those that make programs work as they do outside.
+void BoxMaker::add_variables(const Profile& profile, session::SessionRequest& request) const {
+  request.env.push_back({"TMPDIR", std::string(kTemporary)});
+  if (profile.network == Network::Off) {
+    request.env.push_back({"CODEX_SANDBOX_NETWORK_DISABLED", "1"});
+  }
+  const std::string path = host_.variable("PATH");
+  if (sees_the_host(profile) && !path.empty()) request.env.push_back({"PATH", path});
+  for (const std::string& name : settings_.passed_env) {
+    const char* value = std::getenv(name.c_str());
+    if (value != nullptr) request.env.push_back({name, value});
+  }
+}
+
+asio::awaitable<Result<std::unique_ptr<Box>>> BoxMaker::make(Profile profile) {
+  if (auto opened = open(); !opened) co_return tl::unexpected(std::move(opened).error());
+  auto order = make_order(profile, settings_.extra, host_);
+  if (!order) co_return tl::unexpected(std::move(order).error());
+  for (const std::string& root : order->missing_roots) {
+    auto made = session::make_directories_for(root);
+    if (!made) co_return tl::unexpected(std::move(made).error());
+  }
+  auto box = std::make_unique<Box>();
+  auto held = Placeholders::make(order->held_names);
+  if (!held) co_return tl::unexpected(std::move(held).error());
+  box->held = *std::move(held);
+  session::SessionRequest request = order->request;
+  add_variables(profile, request);
+  if (settings_.writes == Writes::Layered) {
+    for (session::WorkspaceRequest& place : request.workspaces) {
+      if (place.mode == session::WorkspaceMode::Write) place.mode = session::WorkspaceMode::Overlay;
+    }
+  }
+  auto made = co_await manager_->create(request);
+  if (!made && made.error().code == Code::Unsupported && !order->network.empty()) {
+    // Less than was allowed, and said so.
+    Profile without = profile;
+    without.network = Network::Off;
+    auto narrower = make_order(without, settings_.extra, host_);
+    if (!narrower) co_return tl::unexpected(std::move(narrower).error());
+    request.handed = narrower->request.handed;
+    box->lacks_network = true;
+    made = co_await manager_->create(std::move(request));
+  }
+  if (!made) co_return tl::unexpected(std::move(made).error());
+  box->id = made->id;
+  auto live = manager_->attach(made->id);
+  if (!live) co_return tl::unexpected(std::move(live).error());
+  box->live = *std::move(live);
+  box->interpreters = python_candidates(settings_.python, profile.cwd, host_);
+  box->profile = std::move(profile);
+  co_return box;
+}
+
+asio::awaitable<void> BoxMaker::end(std::unique_ptr<Box> box) {
+  // A box that does not go in time is tried again by the manager.
+  const auto removed = co_await manager_->remove(box->id, session::LayerFate::Remove);
+  if (removed) box->held.release();
+}
+
+asio::awaitable<void> BoxMaker::stop() {
+  if (manager_) co_await manager_->stop(session::LayerFate::Remove);
+}
+
+std::vector<std::string> python_candidates(const std::string& chosen, const std::string& cwd,
+                                           const HostView& host) {
+  std::vector<std::string> candidates;
+  if (!chosen.empty()) candidates.push_back(chosen);
+  const std::string home = host.home();
+  for (std::string place = cwd; !place.empty(); place.resize(place.rfind('/'))) {
+    for (const char* name : {"python", "python3"}) {
+      std::string path = fmt::format("{}/.venv/bin/{}", place, name);
+      if (host.look_at(path)) candidates.push_back(std::move(path));
+    }
+    if (place == home) break;
+  }
+  for (const char* name : {"python3", "python", "/usr/bin/python3"}) candidates.emplace_back(name);
+  return candidates;
+}
+
+}  // namespace glovebox::mcp

@@ -1,0 +1,92 @@
+// Boxes for the sessions of an MCP server.
+#pragma once
+
+#include "mcp/placeholders.h"
+#include "mcp/profile_request.h"
+#include "mcp/worker.h"
+#include "session/manager.h"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace glovebox::mcp {
+
+// Whether writes into the workspace land in the directory itself or in a layer, for `changes` and
+// `commit`.
+enum class Writes : std::uint8_t { Direct, Layered };
+
+struct BoxSettings {
+  std::string launcher;
+  ExtraTerms extra;
+  Writes writes = Writes::Direct;
+  std::vector<std::string> passed_env;  // names of variables to pass on
+  std::string python;                   // the interpreter to use first; may be empty
+};
+
+struct Box {
+  std::string id;
+  std::shared_ptr<session::LiveSession> live;
+  Profile profile;
+  Placeholders held;
+  // The sandbox allows the network and this build cannot give it.
+  bool lacks_network = false;
+  std::vector<std::string> interpreters;
+};
+
+// This host, as HostView wants it.
+class RealHost final : public HostView {
+ public:
+  std::vector<std::string> directories(const std::string& path) const override;
+  std::vector<std::string> system() const override;
+  std::optional<Kind> look_at(const std::string& path) const override;
+  bool is_placeholder(const std::string& path) const override;
+  std::string resolve(const std::string& path) const override;
+  Result<std::vector<std::string>> matches(const std::string& glob) const override;
+  std::string home() const override;
+  std::string variable(std::string_view name) const override;
+};
+
+// Starts nothing before the first box is asked for, so that a server answers at once. The loop's
+// thread only, which must be the one that runs the loop to its end.
+class BoxMaker {
+ public:
+  BoxMaker(asio::io_context& loop, BoxSettings settings)
+      : loop_(loop), settings_(std::move(settings)) {}
+  ~BoxMaker();
+  BoxMaker(const BoxMaker&) = delete;
+  BoxMaker& operator=(const BoxMaker&) = delete;
+
+  // A box under exactly this sandbox, or an error. Never under a wider one; without the network if
+  // this build has none to give.
+  asio::awaitable<Result<std::unique_ptr<Box>>> make(Profile profile);
+  // Ends it and gives the held names free.
+  asio::awaitable<void> end(std::unique_ptr<Box> box);
+  // Ends all that is left.
+  asio::awaitable<void> stop();
+
+  // Nothing before the first box.
+  session::Manager* manager() { return manager_.get(); }
+  const BoxSettings& settings() const { return settings_; }
+
+ private:
+  Result<void> open();
+  void add_variables(const Profile& profile, session::SessionRequest& request) const;
+
+  asio::io_context& loop_;
+  BoxSettings settings_;
+  RealHost host_;
+  std::string state_;
+  std::unique_ptr<session::Manager> manager_;
+};
+
+// Interpreters to try for code that runs in `cwd`: the virtual environments around it, then what
+// the path has.
+std::vector<std::string> python_candidates(const std::string& chosen, const std::string& cwd,
+                                           const HostView& host);
+
+}  // namespace glovebox::mcp

@@ -1,0 +1,48 @@
+// Names that a box must not create, held by an empty directory on the host.
+//
+// The kernel can keep a box from changing what is there, and not from creating a name in a
+// directory that it may write. So a missing name is taken: an empty directory is made there, the
+// box gets it read-only, and it is removed when the last box that relies on it has ended and
+// nobody has put anything in.
+//
+// Several servers may hold the same name. Each keeps a shared lock (flock(2)) on the directory and
+// removes it only when it can have the lock alone; so none takes away what another's box relies
+// on. After a crash an empty directory stays, which git and the others take for nothing; the next
+// box of anybody in that place takes it over and removes it in the end. A placeholder is known by
+// its mode (01555): a directory that somebody else made is never removed.
+#pragma once
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+#include <string>
+#include <vector>
+
+namespace glovebox::mcp {
+
+bool is_placeholder(const std::string& path);
+
+class Placeholders {
+ public:
+  // Makes what is missing, and takes part in what others hold. `names` are absolute, and the
+  // directory above each one exists.
+  static Result<Placeholders> make(const std::vector<std::string>& names);
+
+  Placeholders() = default;
+  Placeholders(Placeholders&&) = default;
+  Placeholders& operator=(Placeholders&&) = default;
+  ~Placeholders() { release(); }
+
+  // To be called when the box is gone. What cannot be removed stays: it is in use.
+  void release();
+
+ private:
+  struct Held {
+    UniqueFd parent;
+    UniqueFd directory;
+    std::string name;
+  };
+  std::vector<Held> held_;
+};
+
+}  // namespace glovebox::mcp

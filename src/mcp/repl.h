@@ -1,0 +1,124 @@
+// One named session behind the `repl` tool: its box, its worker, what it printed, and the states
+// between them.
+//
+// Calls come one after the other or at the same time; each is a coroutine on the loop. A call that
+// waits for code to end does not keep others out: an interrupt, a poll and a restart get through,
+// and who waits is woken by what they cause.
+#pragma once
+
+#include "mcp/box.h"
+#include "mcp/decide.h"
+#include "mcp/output.h"
+#include "mcp/worker.h"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/json/array.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace glovebox::mcp {
+
+using Clock = std::chrono::steady_clock;
+
+// What is known about the sandbox of one call.
+struct CallSandbox {
+  enum class State : std::uint8_t { Missing, Unusable, Known };
+  State state = State::Missing;
+  Profile profile;      // with Known
+  std::string problem;  // otherwise, the sentence for the reply
+};
+
+// What a tool answers.
+struct ToolReply {
+  boost::json::array content;
+  bool is_error = false;
+};
+ToolReply error_reply(std::string_view sentence);
+
+struct ReplCall {
+  std::string input;
+  std::chrono::milliseconds timeout{60'000};
+  CallSandbox sandbox;
+  // Called now and then while the call waits: seconds since it began, and the last line printed.
+  std::function<void(double, std::string)> progress;
+  // Set when the client has given the call up: it interrupts what it waits for, and returns.
+  std::shared_ptr<bool> is_cancelled = std::make_shared<bool>(false);
+};
+
+// How long a call with this timeout waits, so that its reply is there before the client's own
+// deadline.
+std::chrono::milliseconds effective_wait(std::chrono::milliseconds timeout);
+
+class Repl : public std::enable_shared_from_this<Repl> {
+ public:
+  Repl(asio::io_context& loop, BoxMaker& boxes, BundleStore& bundles, Language language)
+      : loop_(loop), boxes_(boxes), log_(bundles), language_(language) {}
+  Repl(const Repl&) = delete;
+  Repl& operator=(const Repl&) = delete;
+
+  asio::awaitable<ToolReply> call(ReplCall call);
+
+  Phase phase() const;
+  Language language() const { return language_; }
+  // The box, for the other tools; nothing while there is none.
+  Box* box() { return box_.get(); }
+  // A box under the call's sandbox, started if there is none. For tools that need no worker too.
+  asio::awaitable<Result<Box*>> open_box(const CallSandbox& sandbox);
+  // Wakes the calls that wait, because one of them was cancelled.
+  void wake() { notify(); }
+  asio::awaitable<void> end();
+
+ private:
+  enum class State : std::uint8_t { None, Idle, Running, Waiting };
+
+  WorkerEvents make_events();
+  void on_end(std::string notice);
+  void notify();
+  // Until nothing runs, the time is over, or the call is cancelled.
+  asio::awaitable<void> wait(const ReplCall& call, Clock::time_point until);
+  // Until no box is being started or ended.
+  asio::awaitable<void> wait_for_quiet();
+  asio::awaitable<Result<void>> ensure_box(const CallSandbox& sandbox);
+  asio::awaitable<Result<void>> start_box(Profile profile);
+  asio::awaitable<void> drop_box();
+  void notice_death();
+  Meta meta_of(const CallSandbox& sandbox) const;
+
+  asio::awaitable<ToolReply> run(const ReplCall& call, std::string code, Clock::time_point until,
+                                 boost::json::array before);
+  asio::awaitable<ToolReply> restart(const ReplCall& call, std::string code,
+                                     Clock::time_point until);
+  asio::awaitable<ToolReply> interrupt(const ReplCall& call, std::string code,
+                                       Clock::time_point until);
+  asio::awaitable<ToolReply> change(const ReplCall& call, std::string code,
+                                    Clock::time_point until);
+  asio::awaitable<ToolReply> send_input(const ReplCall& call, std::string text,
+                                        Clock::time_point until);
+  // What is there to tell, with the status that belongs to it.
+  ToolReply report(boost::json::array before, std::string_view when_empty);
+  std::string busy_status() const;
+
+  asio::io_context& loop_;
+  BoxMaker& boxes_;
+  OutputLog log_;
+  Language language_;
+  State state_ = State::None;
+  std::unique_ptr<Box> box_;
+  std::shared_ptr<Worker> worker_;
+  bool is_starting_ = false;
+  std::size_t ending_ = 0;       // boxes that are on their way out
+  bool has_untold_end_ = false;  // code has ended since the last reply
+  bool has_empty_prompt_ = false;
+  std::optional<std::string> ended_;  // the notice of an end that was not told
+  Clock::time_point request_began_;
+  std::set<asio::steady_timer*> waiters_;
+};
+
+}  // namespace glovebox::mcp

@@ -1,0 +1,435 @@
+"""The decision table: what a call does, by the session's state and the sandbox that came with it.
+
+Rows are named by their number in the table of docs/reference/mcp.md. Every test talks to the real
+server over its standard streams, and the boxes are real.
+"""
+import os
+import shutil
+import tempfile
+import unittest
+
+from client import (BAD, Server, full_access, managed, path_entry, read_only, special, state,
+                    workspace_write)
+
+MISSING = "requires Codex per-tool-call sandbox metadata"
+PARSE = "failed to parse Codex sandbox state metadata"
+IDLE = "<<repl status: idle>>"
+RESTARTED = "[repl] new session started"
+SLEEP = "import time\nprint('begun')\ntime.sleep(100)"
+INTERRUPT, RESTART = "\x03", "\x04"
+
+
+class McpTest(unittest.TestCase):
+    words = ("--sandbox", "inherit")
+
+    def setUp(self):
+        # Not below /tmp or /var/tmp: a box has those of its own.
+        where = os.environ.get("GLOVEBOX_TEST_PLACE", "/srv")
+        self.place = os.path.realpath(tempfile.mkdtemp(prefix="glovebox-mcp-test-", dir=where))
+        os.chmod(self.place, 0o755)
+        self.cwd = os.path.join(self.place, "work")
+        os.mkdir(self.cwd)
+        self.other = os.path.join(self.place, "other")
+        os.mkdir(self.other)
+        self.server = None
+
+    def tearDown(self):
+        if self.server is not None:
+            self.server.close()
+        shutil.rmtree(self.place)
+
+    def start(self, *words):
+        self.server = Server(*(words or self.words), cwd=self.cwd)
+        self.capabilities = self.server.initialize()["capabilities"]
+        self.ww, self.ro = workspace_write(self.cwd), read_only(self.cwd)
+        self.fa = full_access(self.cwd)
+        return self.server
+
+    def repl(self, text, meta=None, timeout_ms=None):
+        return self.server.repl(text, meta, timeout_ms)
+
+    def begin_sleep(self, meta):
+        """Leaves a request pending; its first output was told."""
+        reply = self.repl(SLEEP, meta, 0)
+        while "begun" not in reply.text:
+            self.assertIn("status: busy", reply.text)
+            reply = self.repl("", None, 20)
+
+    def assertRefused(self, reply, words):
+        self.assertTrue(reply.is_error, reply)
+        self.assertIn(words, reply.text)
+
+
+class Capability(McpTest):
+    def test_row_01_inherit_asks_for_the_state(self):
+        for mode in ("inherit", "inherit-codex"):
+            self.start("--sandbox", mode)
+            self.assertIn("codex/sandbox-state-meta", self.capabilities["experimental"])
+            self.assertEqual(self.server.close(), 0)
+            self.server = None
+
+    def test_row_02_explicit_modes_do_not(self):
+        for words in ((), ("--sandbox", "read-only")):
+            self.start(*(words or ("--sandbox", "workspace-write")))
+            self.assertNotIn("experimental", self.capabilities)
+            self.server.close()
+            self.server = None
+
+    def test_row_03_the_last_mode_counts(self):
+        for words in (("--sandbox", "workspace-write"), ("--config", "sandbox_mode=workspace-write")):
+            self.start("--sandbox", "inherit", *words)
+            self.assertNotIn("experimental", self.capabilities)
+            self.assertEqual(self.repl("open('f', 'w').write('x')").text, "1\n")
+            self.server.close()
+            self.server = None
+
+    def test_row_04_a_root_for_a_read_only_sandbox_is_refused(self):
+        server = Server("--sandbox", "read-only", "--add-writable-root", "/x", "--sandbox",
+                        "inherit", cwd=self.cwd)
+        self.assertEqual(server.process.wait(60), 125)
+        self.assertIn("--add-writable-root can only be used while sandbox mode is workspace-write",
+                      server.errors())
+        server.close()
+
+    def test_row_05_and_06_refinements_need_workspace_write(self):
+        self.start("--sandbox", "inherit", "--add-writable-root", self.other, "--config",
+                   "sandbox_workspace_write.network_access=true")
+        write = "open(%r, 'w').write('x')" % (self.other + "/f")
+        self.assertEqual(self.repl(write, self.ww).text, "1\n")
+        self.repl("x = 1", self.ww)
+        self.assertRefused(self.repl("x", self.fa), "requires workspace-write mode")
+        self.assertEqual(self.repl("x", self.ww).text, "1\n")
+
+
+class NoWorker(McpTest):
+    def test_row_07_and_08_code_without_a_sandbox_is_not_run(self):
+        self.start()
+        code = "open('f', 'w')"
+        self.assertRefused(self.repl(code), MISSING)
+        self.assertRefused(self.repl(code, BAD), PARSE)
+        self.assertFalse(os.path.exists(self.cwd + "/f"))
+
+    def test_row_09_and_10_a_poll(self):
+        self.start()
+        self.assertRefused(self.repl(""), MISSING)
+        reply = self.repl("", self.ww)
+        self.assertEqual((reply.text, reply.is_error), (IDLE, False))
+
+    def test_row_11_to_13_a_restart(self):
+        self.start()
+        self.assertRefused(self.repl(RESTART), MISSING)
+        self.assertEqual(self.repl(RESTART, self.ww).texts, [RESTARTED])
+        self.assertEqual(self.repl("", self.ww).text, IDLE)
+
+    def test_row_14_a_restart_with_code(self):
+        self.start()
+        self.assertEqual(self.repl(RESTART + "1+1", self.ww).texts, [RESTARTED, "2\n"])
+
+
+class LiveIdle(McpTest):
+    def setUp(self):
+        super().setUp()
+        self.start()
+        self.repl("x = 1", self.ww)
+
+    def test_row_15_and_16_polls_and_interrupts_need_no_sandbox(self):
+        for text in ("", INTERRUPT):
+            reply = self.repl(text, BAD)
+            self.assertEqual((reply.text, reply.is_error), (IDLE, False))
+
+    def test_row_17_and_18_a_restart_needs_one(self):
+        self.assertRefused(self.repl(RESTART), MISSING)
+        self.assertRefused(self.repl(RESTART, BAD), PARSE)
+        self.assertRefused(self.repl(RESTART + "x = 2", BAD), PARSE)
+        self.assertEqual(self.repl("x", self.ww).text, "1\n")
+
+    def test_row_19_another_sandbox_starts_another_session(self):
+        reply = self.repl("'x' in globals()", self.fa)
+        self.assertTrue(reply.text.startswith("[repl] sandbox policy changed; new session started\n"
+                                              "[repl] new sandbox policy: {"), reply)
+        self.assertIn("danger-full-access", reply.text)
+        self.assertEqual(reply.texts[-1], "False\n")
+
+    def test_row_20_the_same_sandbox_keeps_the_session(self):
+        again = workspace_write(self.cwd)
+        for key in ("codex/sandbox-state-meta", "codex/sandbox-state"):
+            again[key]["codexLinuxSandboxExe"] = "/another/helper"
+        self.assertEqual(self.repl("x", again).texts, ["1\n"])
+
+    def test_row_21_a_restart_says_nothing_of_the_policy(self):
+        self.assertEqual(self.repl(RESTART, self.ro).texts, [RESTARTED])
+        self.assertIn("Read-only file system", self.repl("open('f', 'w')", self.ro).text)
+
+    def test_files_need_the_sandbox_of_the_session(self):
+        write = {"action": "write", "path": "f", "content": "x"}
+        for meta, words in ((None, MISSING), (BAD, PARSE), (self.ro, "not the one that")):
+            result = self.server.call("files", write, meta)["result"]
+            self.assertTrue(result["isError"])
+            self.assertIn(words, result["content"][0]["text"])
+        self.assertFalse(os.path.exists(self.cwd + "/f"))
+        self.assertFalse(self.server.call("files", write, self.ww)["result"]["isError"])
+        self.assertTrue(os.path.exists(self.cwd + "/f"))
+
+
+class Pending(McpTest):
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def test_row_25_and_26_polls_drain(self):
+        self.repl("x = 1", self.ww)
+        self.begin_sleep(self.ww)
+        for meta in (None, self.fa):
+            reply = self.repl("", meta, 0)
+            self.assertFalse(reply.is_error)
+            self.assertIn("<<repl status: busy, write_stdin timeout reached; elapsed_ms=",
+                          reply.text)
+        self.repl(INTERRUPT)
+        self.assertEqual(self.repl("x", self.ww).text, "1\n")
+
+    def test_row_27_an_interrupt_needs_no_sandbox(self):
+        self.begin_sleep(self.ww)
+        reply = self.repl(INTERRUPT)
+        self.assertFalse(reply.is_error)
+        self.assertIn("KeyboardInterrupt", reply.text)
+
+    def test_row_28_and_29_code_behind_a_control_needs_one(self):
+        self.repl("x = 1", self.ww)
+        self.begin_sleep(self.ww)
+        self.assertRefused(self.repl(INTERRUPT + "1+1", BAD), PARSE)
+        self.assertRefused(self.repl(RESTART + "1+1", BAD), PARSE)
+        self.assertIn("status: busy", self.repl("", None, 0).text)
+        self.repl(INTERRUPT)
+        self.assertEqual(self.repl("x", self.ww).text, "1\n")
+
+    def test_row_30_and_31_another_sandbox_aborts_the_request(self):
+        for text in (INTERRUPT + "'x' in globals()", "'x' in globals()"):
+            self.repl(RESTART + "x = 1", self.ww)
+            self.begin_sleep(self.ww)
+            reply = self.repl(text, self.fa)
+            self.assertIn("[repl] previous request aborted because sandbox policy changed\n",
+                          reply.text)
+            self.assertEqual(reply.texts[-1], "False\n")
+
+    def test_row_32_input_while_busy_is_discarded(self):
+        self.begin_sleep(self.ww)
+        reply = self.repl("1+1", self.ww)
+        self.assertIn("status: busy", reply.texts[0])
+        self.assertEqual(reply.texts[1:], ["[repl] input discarded while worker busy"])
+
+    def test_row_33_a_worker_that_exited_is_replaced_under_the_new_sandbox(self):
+        self.repl("import os, time\ntime.sleep(0.3)\nos._exit(0)", self.ww, 0)
+        self.wait_for_end()
+        self.assertIn("Read-only file system", self.repl("open('f', 'w')", self.ro).text)
+
+    def wait_for_end(self):
+        reply = self.repl("", None, 10_000)
+        self.assertIn("[repl] ", reply.text)
+        return reply
+
+    def test_row_34_code_never_runs_under_the_older_sandbox(self):
+        for delay in (0, 0.05, 0.1):
+            self.repl(RESTART + "import time\ntime.sleep(%r)" % delay, self.ww, 0)
+            reply = self.repl("open('f', 'w')", self.ro)
+            self.assertIn("Read-only file system", reply.text)
+            self.assertFalse(os.path.exists(self.cwd + "/f"))
+
+    def test_row_35_and_36_a_request_that_settled(self):
+        self.repl("import time\ntime.sleep(0.1)\nprint('tail')", self.ro, 0)
+        self.repl("", None, 10_000)
+        reply = self.repl("open('f', 'w').write('x')", self.ww)
+        self.assertEqual(reply.texts[-1], "1\n")
+
+    def test_row_37_and_38_a_session_that_ended(self):
+        for meta in (self.ro, None):
+            self.repl(RESTART + "import sys, time\ntime.sleep(0.2)\nsys.exit()", self.fa, 0)
+            reply = self.repl("", meta, 10_000)
+            self.assertEqual((reply.text, reply.is_error), ("[repl] session ended\n", False))
+        self.assertRefused(self.repl(""), MISSING)
+        self.assertEqual(self.repl("", self.ro).text, IDLE)
+
+    def test_row_39_and_40_an_interrupt_after_the_end(self):
+        self.repl("import sys; sys.exit()", self.ww)
+        self.assertFalse(self.repl(INTERRUPT).is_error)
+        self.assertRefused(self.repl(""), MISSING)
+        self.assertFalse(self.repl(INTERRUPT, self.ro).is_error)
+        self.assertEqual(self.repl("", self.ro).text, IDLE)
+
+    HANDLER = ("import signal, sys, time\n"
+               "def handle(*_):\n  print('handled', flush=True)\n  %s\n"
+               "signal.signal(signal.SIGINT, handle)\nprint('begun')\n"
+               "end = time.time() + 100\n"
+               "while time.time() < end and not done: time.sleep(0.05)")
+
+    def begin_handler(self, act, meta):
+        self.repl("done = []", meta)
+        reply = self.repl(self.HANDLER % act, meta, 0)
+        while "begun" not in reply.text:
+            reply = self.repl("", None, 20)
+
+    def test_row_41_and_43_a_handler_that_exits(self):
+        self.begin_handler("sys.exit()", self.ww)
+        reply = self.repl(INTERRUPT, self.ro)
+        self.assertEqual(reply.text, "handled\n[repl] session ended\n")
+        self.assertIn("Read-only", self.repl("open('f', 'w')", self.ro).text)
+        self.begin_handler("sys.exit()", self.ro)
+        reply = self.repl(INTERRUPT + "open('f', 'w').write('x')", self.ww)
+        self.assertEqual(reply.texts[-1], "1\n")
+
+    def test_row_42_a_handler_that_survives(self):
+        self.begin_handler("done.append(1)", self.ww)
+        self.assertEqual(self.repl(INTERRUPT, self.ro).text, "handled\n")
+        reply = self.repl("open('f', 'w')", self.ro)
+        self.assertIn("sandbox policy changed", reply.text)
+        self.assertIn("Read-only file system", reply.text)
+
+    def test_row_44_the_code_behind_an_interrupt_gets_the_new_sandbox(self):
+        self.begin_sleep(self.ww)
+        write = "open(%r, 'w').write('x')" % (self.other + "/f")
+        self.assertEqual(self.repl(INTERRUPT + write, self.fa).texts[-1], "1\n")
+
+    def test_row_50_and_51_bundles_survive_errors(self):
+        self.repl("import time\nprint('a' * 60 + '\\n' * 1, end='')\n"
+                  "for i in range(200): print('line', i, 'x' * 30)\ntime.sleep(100)", self.ww, 500)
+        self.assertRefused(self.repl("1", BAD), PARSE)
+        reply = self.repl(INTERRUPT)
+        first = self.repl("for i in range(300): print('next', i, 'x' * 30)", self.ww).text
+        self.assertIn("full output: ", first)
+        path = first.split("full output: ")[1].split("]")[0]
+        with open(path) as transcript:
+            text = transcript.read()
+        self.assertEqual(len(text.splitlines()), 300)
+        self.assertNotIn("repl status", text)
+        self.assertIn("KeyboardInterrupt", reply.text)
+
+
+class Profiles(McpTest):
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def write(self, path):
+        return "open(%r, 'w').write('x')" % path
+
+    def test_row_52_an_explicit_mode_ignores_what_is_sent(self):
+        self.server.close()
+        self.start("--sandbox", "workspace-write")
+        self.assertIn("Read-only", self.repl(self.write(self.other + "/f"), self.fa).text)
+
+    def test_row_53_to_55_where_writing_works(self):
+        self.assertEqual(self.repl(self.write("f"), self.ww).text, "1\n")
+        self.assertIn("Read-only", self.repl(self.write("g"), self.ro).text)
+        # The box's /tmp is its own: what is written there never reaches the host's.
+        name = "/tmp/" + os.path.basename(self.place)
+        self.repl(self.write(name), self.ro)
+        self.assertFalse(os.path.exists(name))
+        self.assertEqual(self.repl("import tempfile\ntempfile.TemporaryFile() and 1", self.ro).text,
+                         "1\n")
+        self.assertEqual(self.repl(self.write(self.other + "/f"), self.fa).texts[-1], "1\n")
+        self.assertTrue(os.path.exists(self.other + "/f"))
+
+    def test_row_56_a_profile_that_reads_nothing(self):
+        self.assertRefused(self.repl("1", managed(self.cwd, [])),
+                           "requires at least one readable entry")
+
+    def test_row_57_and_58_wide_profiles(self):
+        unrestricted = state(self.cwd, {"type": "managed", "network": "restricted",
+                                        "file_system": {"type": "unrestricted"}})
+        for meta in (unrestricted, managed(self.cwd, [special("root", "write")]),
+                     managed(self.cwd, [special("root", "read")], network="enabled")):
+            self.assertEqual(self.repl(RESTART + "1+1", meta).texts[-1], "2\n")
+
+    def test_row_59_unknown_specials_grant_nothing(self):
+        meta = managed(self.cwd, [special("root", "read"),
+                                  special("unknown", "write", path=":future")])
+        self.assertEqual(self.repl("1+1", meta).text, "2\n")
+        self.assertIn("Read-only", self.repl(self.write("f"), meta).text)
+
+    def test_row_60_a_denied_path(self):
+        os.mkdir(self.cwd + "/secrets")
+        with open(self.cwd + "/secrets/key", "w") as key:
+            key.write("hidden")
+        meta = managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write"),
+                                  path_entry(self.cwd + "/secrets", "deny")])
+        for code in ("open('secrets/key').read()", self.write("secrets/key"),
+                     "import os; os.unlink('secrets/key')", "os.rename('secrets', 'other')"):
+            self.assertIn("Error", self.repl(code, meta).text)
+        with open(self.cwd + "/secrets/key") as key:
+            self.assertEqual(key.read(), "hidden")
+
+    def test_row_61_a_grant_inside_a_denial(self):
+        os.makedirs(self.cwd + "/closed/open")
+        os.makedirs(self.cwd + "/closed/sibling")
+        meta = managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write"),
+                                  path_entry(self.cwd + "/closed", "deny"),
+                                  path_entry(self.cwd + "/closed/open", "write")])
+        self.assertEqual(self.repl(self.write("closed/open/f"), meta).text, "1\n")
+        self.assertIn("Error", self.repl("import os; os.listdir('closed/sibling')", meta).text)
+
+    def test_row_62_and_63_a_minimal_profile(self):
+        meta = managed(self.cwd, [special("minimal", "read"), path_entry(self.cwd, "write"),
+                                  special("tmpdir", "write")])
+        self.assertEqual(self.repl(self.write("f"), meta).text, "1\n")
+        self.assertIn("Error", self.repl("import os; os.listdir(%r)" % self.other, meta).text)
+
+    def test_row_64_a_missing_root_is_made(self):
+        meta = managed(self.cwd, [special("root", "read"),
+                                  special("project_roots", "write", subpath="made/here")])
+        self.assertEqual(self.repl(self.write("made/here/f"), meta).text, "1\n")
+        self.assertTrue(os.path.exists(self.cwd + "/made/here/f"))
+
+    def test_row_65_a_workspace_behind_a_link(self):
+        os.symlink(self.cwd, self.place + "/alias")
+        meta = workspace_write(self.place + "/alias")
+        self.assertEqual(self.repl(self.write(self.place + "/alias/f"), meta).text, "1\n")
+        self.assertTrue(os.path.exists(self.cwd + "/f"))
+
+    def test_row_66_protected_names_cannot_be_made(self):
+        meta = managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write")])
+        self.assertEqual(self.repl(self.write("f"), meta).text, "1\n")
+        for name in (".git", ".codex", ".agents", ".aws"):
+            self.assertIn("Error", self.repl("import os; os.mkdir(%r)" % name, meta).text)
+            self.assertIn("Error", self.repl("os.rmdir(%r)" % name, meta).text)
+            self.assertIn("Error", self.repl("os.rename('f', %r)" % name, meta).text)
+            self.assertIn("Error", self.repl(self.write(name + "/config"), meta).text)
+        self.server.close()
+        self.server = None
+        self.assertEqual(os.listdir(self.cwd), ["f"])
+
+    def test_row_67_a_denied_pattern_masks_what_is_there(self):
+        os.mkdir(self.cwd + "/deep")
+        for name in ("a.env", "deep/b.env"):
+            with open(self.cwd + "/" + name, "w") as file:
+                file.write("hidden")
+        meta = managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write"),
+                                  {"path": {"type": "glob_pattern",
+                                            "pattern": self.cwd + "/**/*.env"}, "access": "deny"}],
+                       glob_scan_max_depth=3)
+        for name in ("a.env", "deep/b.env"):
+            self.assertNotIn("hidden", self.repl("open(%r).read()" % name, meta).text)
+        self.assertEqual(self.repl(self.write("f"), meta).text, "1\n")
+
+    def test_row_68_a_denied_path_that_is_missing_cannot_be_made(self):
+        meta = managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write"),
+                                  path_entry(self.cwd + "/later", "deny")])
+        self.assertIn("Error", self.repl(self.write("later"), meta).text)
+        self.assertIn("Error", self.repl(self.write("later/f"), meta).text)
+        deeper = managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write"),
+                                    path_entry(self.cwd + "/no/such/place", "deny")])
+        self.assertRefused(self.repl("1", deeper), "cannot enforce sandbox")
+
+    def test_row_69_and_70_helpers_of_the_client_do_not_matter(self):
+        meta = workspace_write(self.cwd)
+        for key in ("codex/sandbox-state-meta", "codex/sandbox-state"):
+            meta[key]["useLegacyLandlock"] = True
+        self.assertEqual(self.repl(self.write("f"), meta).text, "1\n")
+        self.assertIn("Error", self.repl("import os; os.mkdir('.git')", meta).text)
+
+    def test_forms_that_disagree_are_refused(self):
+        meta = workspace_write(self.cwd)
+        meta["codex/sandbox-state"] = read_only(self.cwd)["codex/sandbox-state"]
+        self.assertRefused(self.repl("1", meta), "disagree")
+
+
+if __name__ == "__main__":
+    unittest.main()
