@@ -102,8 +102,10 @@ TEST_P(Programs, SshReachesTheServer) {
     char byte = 0;
     (void)!read(fd, &byte, 1);
   });
-  const Outcome outcome = run(granting(server.number()), {"ssh", "-v", "-o", "BatchMode=yes", "-p",
-                                                          server.port(), "web.test"});
+  Words words = granting(server.number());
+  words.insert(words.end(), {"--uid", "0"});  // ssh looks its user up in /etc/passwd
+  const Outcome outcome =
+      run(words, {"ssh", "-v", "-o", "BatchMode=yes", "-p", server.port(), "web.test"});
   EXPECT_THAT(outcome.err, HasSubstr("Connection established"));
 }
 
