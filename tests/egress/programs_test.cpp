@@ -102,11 +102,10 @@ TEST_P(Programs, SshReachesTheServer) {
     char byte = 0;
     (void)!read(fd, &byte, 1);
   });
-  // ssh wants to know its user by name.
-  Words options = granting(server.number());
-  options.insert(options.end(), {"--uid", "65534", "--gid", "65534"});
+  Words words = granting(server.number());
+  words.insert(words.end(), {"--uid", "0"});  // ssh looks its user up in /etc/passwd
   const Outcome outcome =
-      run(options, {"ssh", "-v", "-o", "BatchMode=yes", "-p", server.port(), "web.test"});
+      run(words, {"ssh", "-v", "-o", "BatchMode=yes", "-p", server.port(), "web.test"});
   EXPECT_THAT(outcome.err, HasSubstr("Connection established"));
 }
 
