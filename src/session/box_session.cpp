@@ -292,9 +292,13 @@ void BoxSession::box_ended(const launch::RemoteEnd& end) {
 }
 
 void BoxSession::launcher_gone() {
-  if (phase_ >= Phase::Ready) {
-    return close(EndCause::LauncherGone, "the launcher process died, and the box with it");
+  const char* sentence = "the launcher process died, and the box with it";
+  // The end of the box may have been noticed first.
+  if (phase_ == Phase::Ending && ending_.cause == EndCause::AgentGone) {
+    ending_.cause = EndCause::LauncherGone;
+    ending_.sentence = sentence;
   }
+  if (phase_ >= Phase::Ready) return close(EndCause::LauncherGone, sentence);
   start_problem_ = Error{Code::Os, EPIPE, "the launcher process died while the box was starting"};
   started_.notify();
 }
