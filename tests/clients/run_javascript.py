@@ -23,7 +23,8 @@ def main():
     try:
         environment = {**os.environ, "SERVICE_URL": f"http://127.0.0.1:{service.port}", "SERVICE_TOKEN": "sdk-token-123",
                        "WORKSPACE": str(service.work), "DATA": str(service.data), "OWNER": "65533" if TIER == "user" else ""}
-        return subprocess.run(["node", "--test", "javascript_sdk_test.mjs"], env=environment,
+        node = installed.parent / "python" / "bin" / "node"
+        return subprocess.run([str(node), "--test", "javascript_sdk_test.mjs"], env=environment,
                               cwd=installed).returncode
     finally:
         service.close()
