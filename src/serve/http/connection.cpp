@@ -325,6 +325,7 @@ asio::awaitable<bool> Connection::drain_body() {
 
 // Says that nothing more is coming, and reads what is still on its way for a moment.
 asio::awaitable<void> Connection::linger() {
+  if (write_broke_) co_return;
   boost::system::error_code ignored;
   stream_.socket().shutdown(Stream::Socket::shutdown_send, ignored);
   if (is_hung_up(stream_.socket().native_handle())) co_return;
@@ -434,11 +435,14 @@ std::string Connection::make_head(const Response& response, Length length) {
 }
 
 asio::awaitable<Result<void>> Connection::write(std::span<const asio::const_buffer> pieces) {
+  // After a write that failed the socket never becomes ready again: the next one would wait for its
+  // deadline.
+  if (write_broke_) co_return fail_os(EPIPE, "write to the client");
   wait_for(Wait::Write, server_.limits_.write);
   const auto [problem, count] = co_await asio::async_write(stream_, pieces, kTuple);
   wait_for(Wait::Nothing, {});
   if (problem) {
-    close_ = true;
+    close_ = write_broke_ = true;
     co_return fail_os(EPIPE, "write to the client");
   }
   co_return Result<void>{};

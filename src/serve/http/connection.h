@@ -89,6 +89,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   bool timed_out_ = false;
   std::size_t body_step_ = 0;
   bool body_broke_ = false;  // what is left of it cannot be read
+  bool write_broke_ = false;
 
   // The answer under way.
   bool begun_ = false;
