@@ -5,6 +5,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 namespace glovebox::mcp {
 namespace {
@@ -24,6 +25,9 @@ exec "$1" -c "$boot" "$source")";
 constexpr const char* kBoot =
     "import sys; exec(compile(sys.argv.pop(), '<glovebox>', 'exec'), {'__name__': 'glovebox'})";
 
+// So long an interpreter may take to say its first word.
+constexpr std::chrono::seconds kPatience{60};
+
 class PythonWorker final : public Worker, public std::enable_shared_from_this<PythonWorker> {
  public:
   PythonWorker(asio::io_context& loop, std::shared_ptr<session::LiveSession> box,
@@ -32,7 +36,8 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
         box_(std::move(box)),
         events_(std::move(events)),
         interpreters_(std::move(interpreters)),
-        started_(loop) {}
+        started_(loop),
+        patience_(loop) {}
 
   asio::awaitable<Result<void>> start() override {
     session::RunRequest request;
@@ -43,9 +48,14 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
     if (!run) co_return tl::unexpected(std::move(run).error());
     run_ = *std::move(run);
     asio::co_spawn(loop_, follow(shared_from_this()), asio::detached);
+    patience_.expires_after(kPatience);
+    patience_.async_wait([self = shared_from_this()](const boost::system::error_code& problem) {
+      if (!problem && !self->is_ready_) self->run_->cancel();
+    });
     while (!is_ready_ && !is_over_) {
       if (co_await started_.wait() == session::Woken::Canceled) break;
     }
+    patience_.cancel();
     if (is_ready_) co_return Result<void>();
     co_return fail(Code::NotFound, "no Python could be started in the box{}{}",
                    first_words_.empty() ? "" : ": ", first_words_);
@@ -164,6 +174,7 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
   WorkerEvents events_;
   std::vector<std::string> interpreters_;
   session::Wakeup started_;
+  asio::steady_timer patience_;
   std::shared_ptr<session::LiveRun> run_;
   FrameReader frames_;
   std::string outbox_;

@@ -81,9 +81,7 @@ void Repl::on_end(std::string notice) {
   ended_ = std::move(notice);
   has_untold_end_ = false;
   notify();
-  asio::co_spawn(
-      loop_, [](std::shared_ptr<Repl> self) { return self->drop_box(); }(shared_from_this()),
-      asio::detached);
+  asio::co_spawn(loop_, drop_later(shared_from_this()), asio::detached);
 }
 
 void Repl::notify() {
@@ -196,6 +194,8 @@ asio::awaitable<void> Repl::drop_box() {
   --ending_;
   notify();
 }
+
+asio::awaitable<void> Repl::drop_later(std::shared_ptr<Repl> self) { co_await self->drop_box(); }
 
 asio::awaitable<void> Repl::end() {
   ended_.reset();

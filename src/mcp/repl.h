@@ -88,6 +88,7 @@ class Repl : public std::enable_shared_from_this<Repl> {
   asio::awaitable<Result<void>> ensure_box(const CallSandbox& sandbox);
   asio::awaitable<Result<void>> start_box(Profile profile);
   asio::awaitable<void> drop_box();
+  static asio::awaitable<void> drop_later(std::shared_ptr<Repl> self);
   void notice_death();
   Meta meta_of(const CallSandbox& sandbox) const;
 
