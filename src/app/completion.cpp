@@ -41,6 +41,12 @@ Words term_beginnings() {
 }
 
 Words no_words() { return {}; }
+Words interpreter_words() { return {"python", "bash"}; }
+Words client_words() { return {"codex", "claude", "cursor", "vscode"}; }
+Words sandbox_words() {
+  return {"read-only", "workspace-write", "danger-full-access", "inherit", "inherit-codex"};
+}
+Words oversized_words() { return {"files"}; }
 Words only_last() { return {"last"}; }
 Words template_words() { return to_words(policy::template_names()); }
 Words mode_words() { return to_words(policy::kWorkspaceNames); }
@@ -78,6 +84,13 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"deny", Form::Term, term_beginnings},
     {"ask", Form::Term, term_beginnings},
     {"backend", Form::Words, backend_words},
+    {"interpreter", Form::Words, interpreter_words},
+    {"client", Form::Words, client_words},
+    {"sandbox", Form::Words, sandbox_words},
+    {"oversized-output", Form::Words, oversized_words},
+    {"python", Form::Path},
+    {"add-writable-root", Form::Directory},
+    {"debug-dir", Form::Directory},
     {"waive", Form::Words, waivable_words},
     {"accept-rule", Form::Words, gate_rule_names},
     {"LAYER", Form::Layer, only_last},
@@ -111,6 +124,8 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"label"},
     {"timeout"},
     {"depth"},
+    {"arg"},
+    {"add-allowed-domain"},
     {"c"},
 });
 
