@@ -96,37 +96,40 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"LAYER", Form::Layer, only_last},
     {"SESSION", Form::Layer, only_last},
     {"remove", Form::Layer},
-    // Amounts, names and patterns that only the caller knows.
-    {"if-policy"},
-    {"memory"},
-    {"pids"},
-    {"cpu-time"},
-    {"cpus"},
-    {"wall"},
-    {"output-limit"},
-    {"open-files"},
-    {"disk"},
-    {"hostname"},
-    {"uid"},
-    {"gid"},
-    {"connect"},
-    {"import"},
-    {"only"},
-    {"reject"},
-    {"accept"},
-    {"publish"},
-    {"resolver"},
-    {"listen"},
-    {"name"},
-    {"NAME"},
-    {"PATH"},
-    {"idle"},
-    {"label"},
-    {"timeout"},
-    {"depth"},
-    {"arg"},
-    {"add-allowed-domain"},
-    {"c"},
+});
+
+// Amounts, names and patterns that only the caller knows.
+constexpr auto kFree = std::to_array<std::string_view>({
+    "if-policy",
+    "memory",
+    "pids",
+    "cpu-time",
+    "cpus",
+    "wall",
+    "output-limit",
+    "open-files",
+    "disk",
+    "hostname",
+    "uid",
+    "gid",
+    "connect",
+    "import",
+    "only",
+    "reject",
+    "accept",
+    "publish",
+    "resolver",
+    "listen",
+    "name",
+    "NAME",
+    "PATH",
+    "idle",
+    "label",
+    "timeout",
+    "depth",
+    "arg",
+    "add-allowed-domain",
+    "c",
 });
 
 // These run what follows "--"; the words are split off before CLI11 sees them.
@@ -153,16 +156,18 @@ void check_words_are_plain(const Words& words) {
   }
 }
 
+CompletionValue known_value(const std::string& name) {
+  if (std::ranges::find(kFree, name) != kFree.end()) return {Form::Free, {}};
+  const auto* known = std::ranges::find(kValues, name, &ValueOf::name);
+  if (known == kValues.end()) {
+    throw Bug{fmt::format("completion.cpp does not say what '{}' takes", name)};
+  }
+  return {known->form, known->words()};
+}
+
 CompletionValue describe_value(CLI::Option& option) {
   CompletionValue value{Form::Words, closed_set(option)};
-  if (value.words.empty()) {
-    const std::string& name = option.get_single_name();
-    const auto* known = std::ranges::find(kValues, name, &ValueOf::name);
-    if (known == kValues.end()) {
-      throw Bug{fmt::format("completion.cpp does not say what '{}' takes", name)};
-    }
-    value = {known->form, known->words()};
-  }
+  if (value.words.empty()) value = known_value(option.get_single_name());
   check_words_are_plain(value.words);
   return value;
 }

@@ -44,6 +44,33 @@ Result<PathFacts> look_up(const std::string& path) {
   return look_up_from_here(path);
 }
 
+Result<std::string> resolve_new_path(const std::string& path) {
+  if (!path.starts_with('/')) return fail(Code::Invalid, "'{}' is not an absolute path", path);
+  std::string resolved = "/";
+  bool exists = true;
+  for (const std::string& name : components(path)) {
+    if (name == ".") continue;
+    if (!exists && name == "..") {
+      return fail(Code::Invalid, "{}: '..' behind what is not there", path);
+    }
+    const std::string next = resolved == "/" ? "/" + name : resolved + "/" + name;
+    if (exists) {
+      auto facts = look_up(next);
+      if (facts) {
+        resolved = std::move(facts->path);
+        continue;
+      }
+      struct stat info{};
+      const bool is_missing =
+          facts.error().code == Code::NotFound && ::lstat(next.c_str(), &info) != 0;
+      if (!is_missing) return tl::unexpected(std::move(facts).error());
+      exists = false;
+    }
+    resolved = next;
+  }
+  return resolved;
+}
+
 std::vector<std::string> components(std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty()) {

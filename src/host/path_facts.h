@@ -33,6 +33,11 @@ Result<PathFacts> look_up(const std::string& path);
 // As look_up, but a relative path is taken below the current directory: for words a person typed.
 Result<PathFacts> look_up_from_here(const std::string& path);
 
+// The real place of something that need not be there yet: links resolved as far as it exists. What
+// is missing may hold no "..", and a link that leads nowhere is refused: nobody knows what making
+// it would make.
+Result<std::string> resolve_new_path(const std::string& path);
+
 // Splits an absolute path into its components; "" and "/" have none.
 std::vector<std::string> components(std::string_view path);
 

@@ -41,5 +41,31 @@ TEST(PathFacts, WithinGoesByComponent) {
   EXPECT_TRUE(components("/").empty());
 }
 
+class NewPath : public ::testing::Test {
+ protected:
+  NewPath() {
+    char name[] = "/tmp/glovebox-paths-XXXXXX";
+    root_ = ::mkdtemp(name);
+    std::filesystem::create_directory(root_ + "/real");
+    std::filesystem::create_symlink(root_ + "/real", root_ + "/link");
+    std::filesystem::create_symlink("/nowhere", root_ + "/dangling");
+  }
+  ~NewPath() override { std::filesystem::remove_all(root_); }
+  std::string root_;
+};
+
+TEST_F(NewPath, IsResolvedAsFarAsItExists) {
+  EXPECT_EQ(resolve_new_path(root_ + "/link/new/deep").value_or(""), root_ + "/real/new/deep");
+  EXPECT_EQ(resolve_new_path(root_ + "/link/../real").value_or(""), root_ + "/real");
+  EXPECT_EQ(resolve_new_path("/").value_or(""), "/");
+}
+
+TEST_F(NewPath, IsRefusedWhereNobodyKnowsWhereItLeads) {
+  for (const std::string& path :
+       {root_ + "/new/../real", root_ + "/dangling", root_ + "/dangling/x", std::string("new")}) {
+    EXPECT_FALSE(resolve_new_path(path)) << path;
+  }
+}
+
 }  // namespace
 }  // namespace glovebox::host

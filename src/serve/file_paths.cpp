@@ -1,5 +1,6 @@
 #include "serve/file_paths.h"
 
+#include "host/path_facts.h"
 #include "serve/host_rules.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ Result<FilePath, ApiError> FileRoots::find(std::string_view path, FileUse use) c
   const std::optional<std::string> normal = normal_path(absolute);
   std::optional<std::size_t> best;
   for (std::size_t i = 0; normal && i < roots_.size(); ++i) {
-    if (!is_within(*normal, roots_[i].path)) continue;
+    if (!host::is_within(*normal, roots_[i].path)) continue;
     if (!best || roots_[i].path.size() > roots_[*best].path.size()) best = i;
   }
   if (!best) return refuse(400, "INVALID_FILE", "{}: outside of the session's workspaces", path);
@@ -51,7 +52,7 @@ Result<FilePath, ApiError> FileRoots::find(std::string_view path, FileUse use) c
 }
 
 std::string FileRoots::relative(std::string_view path) const {
-  if (roots_.empty() || !is_within(path, roots_.front().path)) return std::string(path);
+  if (roots_.empty() || !host::is_within(path, roots_.front().path)) return std::string(path);
   std::string_view below = path.substr(std::min(roots_.front().path.size(), path.size()));
   while (below.starts_with('/')) below.remove_prefix(1);
   return below.empty() ? "." : std::string(below);

@@ -8,7 +8,6 @@
 #include "serve/create_order.h"
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace glovebox::serve {
@@ -20,13 +19,6 @@ struct HostRules {
   std::vector<std::string> own;
   std::string shared_tmp;
 };
-
-// Whether `path` is `root` or lies below it.
-bool is_within(std::string_view path, std::string_view root);
-
-// The path with every link resolved as far as it exists; what does not exist yet is appended as it
-// is, and may not hold "..".
-Result<std::string> resolve_existing_part(const std::string& path);
 
 // Checks the order, resolves its paths and adds what its profile means. 400 RUNTIME_ERROR for a
 // path that is not allowed.

@@ -104,7 +104,7 @@ Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
   std::unique_ptr<Preparer> preparer(new Preparer(std::move(settings)));
   preparer->layers_ = std::make_shared<const workspace::LayerRoot>(std::move(root));
   for (std::string& path : preparer->settings_.hidden) {
-    TRY(path, host::resolve_existing_part(path));
+    TRY(path, host::resolve_new_path(path));
   }
   return preparer;
 }
@@ -204,7 +204,7 @@ Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
       return fail(Code::Invalid, "workspace {}: not a directory", asked.path);
     }
   } else if (found.error().code == Code::NotFound) {
-    TRY(std::string path, host::resolve_existing_part(asked.path));
+    TRY(std::string path, host::resolve_new_path(asked.path));
     place.at = not_made_yet(std::move(path));
     draft.missing.push_back(draft.spec.workspaces.size());
   } else {
