@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -18,8 +18,9 @@ from ._drive import Driver
 from ._request import SpawnRequest
 from ._socket import Link
 from ._values import encode
-from .errors import PolicyError, SandboxEnded, SandboxError, TimeoutError, UnsendableValue
+from .errors import PolicyError, SandboxEnded, SandboxError, ServiceError, TimeoutError, UnsendableValue, end_error
 from .events import DenialEvent, LogEvent
+from .results import RunReader, RunResult
 
 if TYPE_CHECKING:
     from .aio import Supervisor
@@ -55,11 +56,41 @@ class Core:
     async def http(self, method: str, suffix: str = "", **more: Any) -> httpx.Response:
         """An answer of the service about this session."""
         self._check_open()
-        return await self.driver.request(method, self.path + suffix, **more)
+        try:
+            return await self.driver.request(method, self.path + suffix, **more)
+        except ServiceError as problem:
+            if problem.status < 500:
+                raise
+            raise await self.find_end() or problem from None
 
-    def http_stream(self, method: str, suffix: str, **more: Any) -> AsyncIterator[bytes]:
+    async def run(self, body: dict[str, Any], on_output: Callable[[str, str], Any] | None) -> RunResult:
+        """A command in the session's shell."""
         self._check_open()
-        return self.driver.stream(method, self.path + suffix, **more)
+        reader = RunReader()
+        try:
+            async for piece in self.driver.stream(
+                "POST", f"{self.path}/run", params={"profile": "standard"}, json=body
+            ):
+                for stream, text in reader.feed(piece):
+                    if on_output is not None:
+                        on_output(stream, text)
+            return reader.result()
+        except SandboxError as problem:
+            raise await self.find_end() or problem from None
+
+    async def find_end(self) -> SandboxError | None:
+        """Why the session ended, when it has: the error of the budget that was used up, or a `SandboxEnded`."""
+        try:
+            state = (await self.driver.request("GET", self.path)).json()
+        except SandboxError:
+            return None
+        end = state.get("end")
+        if not isinstance(end, dict):
+            return None
+        error = end_error(str(end.get("limit") or end.get("cause")), str(end.get("message")))
+        self.channel.ended(error)
+        self.on_end(error)
+        return error
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -73,6 +104,7 @@ class Core:
         link = self._link
         if link is not None and self.channel.end is None:
             return link
+        self._check_open()
         if not self.request.python:
             raise SandboxError("this sandbox was made without Python (python=False)")
         async with self._attaching:

@@ -33,7 +33,7 @@ from .errors import (
 )
 from .events import DenialEvent, LogEvent, MetricEvent, Stats
 from .policy import PolicyLike
-from .results import Change, Commit, RunReader, RunResult, Snapshot
+from .results import Change, Commit, RunResult, Snapshot
 
 AlertHandler = Callable[[str, Exception], Any]
 OutputHandler = Callable[[str, str], Any]
@@ -189,13 +189,7 @@ class Sandbox:
         body["timeout_seconds"] = 0 if timeout is None else max(1, round(timeout))
         given = {"cwd": cwd, "envs": dict(env) if env else None, "stdin": stdin}
         body.update({name: value for name, value in given.items() if value is not None})
-        reader = RunReader()
-        pieces = self._core.http_stream("POST", "/run", params={"profile": "standard"}, json=body)
-        async for piece in pieces:
-            for stream, text in reader.feed(piece):
-                if on_output is not None:
-                    on_output(stream, text)
-        result = reader.result()
+        result = await self._core.run(body, on_output)
         return result.check() if check else result
 
     # ---- Changes -------------------------------------------------------------------------------------
@@ -324,7 +318,7 @@ class Supervisor:
         except NotSupported as problem:
             if asked.backend == "microvm":
                 raise MicroVMUnavailable(str(problem)) from None
-            if "backend" in str(problem) or problem.code == "SERVICE_UNAVAILABLE":
+            if str(problem).startswith("backend ") or problem.code == "SERVICE_UNAVAILABLE":
                 raise BackendUnavailable(str(problem)) from None
             raise
         except InvalidRequest as problem:
