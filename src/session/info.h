@@ -97,6 +97,7 @@ struct SessionUsage {
 struct SessionReport {
   SessionInfo info;
   std::vector<plan::Guarantee> guarantees;
+  std::vector<std::string> proved;  // names of guarantees that the box has shown
   std::vector<plan::Guarantee> terms;
   std::vector<std::string> waived;
   std::string

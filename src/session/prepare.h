@@ -74,6 +74,7 @@ struct PreparerSettings {
   std::shared_ptr<policy::PolicyStore> policies;  // may be empty
   PolicyFiles policy_files = PolicyFiles::Refused;
   std::chrono::milliseconds default_idle = kDefaultIdle;
+  std::string probe;  // the program glovebox-probe, for sessions that are to be proved
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -108,6 +109,7 @@ class Preparer {
   Result<void> add_places(Draft& draft);
   Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
   Result<void> add_bind(Draft& draft, BindRequest& asked);
+  Result<void> add_probe(Draft& draft);
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
   Result<void> make_directories(Draft& draft);
   Result<HeldLayer> make_layer(plan::Workspace& over);

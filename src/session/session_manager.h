@@ -74,6 +74,7 @@ class SessionManager final : public Manager {
     std::shared_ptr<const plan::LaunchPlan> plan;
     std::shared_ptr<BoxSession> live;
     std::shared_ptr<BoxBook> book;
+    std::vector<std::string> proved;
   };
 
   // Opening (manager.cpp).
