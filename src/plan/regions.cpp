@@ -113,6 +113,9 @@ class Regions {
     if (workspace.mode == Workspace::Mode::Overlay && !workspace.layer) {
       return fail(Code::Invalid, "{}: an overlay needs a layer", at.path);
     }
+    if (workspace.frozen.size() > kMaxFrozen) {
+      return fail(Code::Exhausted, "{}: more than {} layers on one another", at.path, kMaxFrozen);
+    }
     for (const std::string& path : {at.path, workspace.path_inside()}) {
       if (path == "/" || is_own_tree(path)) {
         return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box", path);
@@ -231,6 +234,7 @@ class Regions {
     if (workspace.mode != Workspace::Mode::Overlay) return;
     region.upper = Upper::Layer;
     region.layer = workspace.layer;
+    region.frozen = workspace.frozen;
   }
 
   // The sockets of a readable tree can be connected to, with a rule or without.

@@ -212,12 +212,16 @@ void plan_regions(const std::vector<Region>& regions,
       if (layered == nullptr || !host::is_within(region.at.path, layered->at.path)) {
         layered = &region;
       }
-      view.box.push_back({Op::MountOverlay, view.trees.size(), region.layer ? 1U : 0U, target,
-                          stage_name(overlays++)});
+      const std::uint64_t parts = (region.frozen.size() << 1U) | (region.layer ? 1U : 0U);
+      view.box.push_back(
+          {Op::MountOverlay, view.trees.size(), parts, target, stage_name(overlays++)});
       view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
       if (region.layer) {
         view.trees.push_back(
             {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
+      }
+      for (const host::PathFacts& frozen : region.frozen) {
+        view.trees.push_back({frozen, Rights{.read = true, .exec = true}, region.ownership});
       }
     } else {
       view.box.push_back(
@@ -237,6 +241,9 @@ void make_stages(const std::vector<Region>& regions, Scratch& scratch) {
     scratch.directory(stage, 0700);
     scratch.directory(stage + "/below", 0700);
     scratch.directory(stage + "/layer", 0700);
+    for (std::size_t i = 0; i < region.frozen.size(); ++i) {
+      scratch.directory(fmt::format("{}/{}", stage, i), 0700);
+    }
     if (region.layer) continue;
     scratch.directory(stage + "/layer/upper", 0755);
     scratch.directory(stage + "/layer/work", 0700);
