@@ -22,6 +22,9 @@ enum class EventKind : std::uint8_t {
   Deleted,  // and so is the session
   Committed,
   Undone,
+  Recycled,      // a fresh box took the place of the old one
+  Forked,        // others began where this one was
+  Checkpointed,  // written out as a file
 };
 // "created", "run_started", ...
 std::string_view to_text(EventKind kind);

@@ -70,6 +70,13 @@ Result<policy::CompiledPolicy> Preparer::find_policy(const PolicyChoice& choice)
   return told(policy::load_policy(choice.name));
 }
 
+Result<std::string> Preparer::policy_document(const PolicyChoice& choice) {
+  if (!choice.document.empty()) return choice.document;
+  if (choice.name.empty()) return std::string();
+  TRY(const policy::CompiledPolicy compiled, find_policy(choice));
+  return policy::to_yaml(compiled.policy);
+}
+
 Result<void> Preparer::apply_policy(Draft& draft) {
   const PolicyChoice& choice = draft.asked.policy;
   if (choice.name.empty() && choice.document.empty()) return {};
