@@ -112,7 +112,6 @@ Result<CheckpointFile> write_checkpoint(Writing work) {
 // A policy goes by its name where that means the same, else by its text.
 SessionRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
   SessionRequest request = snapshot.spec;
-  if (snapshot.policy) request.policy.if_digest = snapshot.policy->digest;
   if (request.policy.name.empty()) return request;
   PolicyChoice named = request.policy;
   named.document.clear();
@@ -183,8 +182,11 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
     TRY(drafted.stream, RestoreStream::open(std::move(*held), request.key, request.tenant));
     drafted.request = restored_request(*preparer, drafted.stream->snapshot());
     if (request.review) TRY_VOID(request.review(drafted.request));
-    TRY(Prepared prepared,
-        preparer->prepare(drafted.request, RestoreStream::sources(drafted.stream)));
+    SessionRequest pinned = drafted.request;
+    const std::optional<plan::PolicyMark>& policy = drafted.stream->snapshot().policy;
+    if (policy) pinned.policy.if_digest = policy->digest;
+    TRY(Prepared prepared, preparer->prepare(pinned, RestoreStream::sources(drafted.stream)));
+    prepared.effective.policy.if_digest = drafted.request.policy.if_digest;
     drafted.prepared = std::make_shared<Prepared>(std::move(prepared));
     TRY_VOID(drafted.stream->finish());
     return drafted;

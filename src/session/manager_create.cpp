@@ -1,6 +1,7 @@
 // How a session begins, and what its box tells later.
 #include "session/co_try.h"
 #include "session/pool.h"
+#include "session/prove.h"
 #include "session/session_manager.h"
 #include "session/uuid.h"
 
@@ -48,11 +49,17 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest reque
 }
 
 asio::awaitable<Result<std::shared_ptr<Prepared>>> SessionManager::prepare(SessionRequest request,
-                                                                           LayerSources layers) {
-  const auto work = [preparer = preparer_, request = std::move(request),
-                     layers = std::move(layers)] { return preparer->prepare(request, layers); };
+                                                                           const Origin& origin) {
+  const std::string asked_digest = request.policy.if_digest;
+  if (!origin.policy_digest.empty()) request.policy.if_digest = origin.policy_digest;
+  const auto work = [preparer = preparer_, request = std::move(request), layers = origin.layers] {
+    return preparer->prepare(request, layers);
+  };
   auto drafted = co_await on_pool(pool_, work);
-  if (drafted) co_return std::make_shared<Prepared>(*std::move(drafted));
+  if (drafted) {
+    drafted->effective.policy.if_digest = asked_digest;
+    co_return std::make_shared<Prepared>(*std::move(drafted));
+  }
   if (drafted.error().code == Code::Denied) {
     SessionEvent event;
     event.kind = EventKind::Denied;
@@ -70,7 +77,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_from(SessionRequest 
     co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
   }
   const Count count(starting_);
-  CO_TRY(std::shared_ptr<Prepared> prepared, co_await prepare(request, origin.layers));
+  CO_TRY(std::shared_ptr<Prepared> prepared, co_await prepare(request, origin));
   co_return co_await create_prepared(std::move(request), std::move(origin), std::move(prepared));
 }
 
@@ -107,6 +114,7 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared, const std::st
   settings.hello.workspace = prepared.home;
   settings.hello.shells.assign(std::begin(kShells), std::end(kShells));
   settings.watch = prepared.plan.watch;
+  settings.cgroup = prepared.plan.cgroup;
   settings.spool_directory = spool_directory_;
   const std::weak_ptr<bool> there = is_there_;
   settings.on_end = [this, there, id](const SessionEnd& end) {
@@ -148,6 +156,15 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
   newborn.book->session = newborn.live;
   boxes_.emplace(box_id, newborn.book);
   auto begun = co_await newborn.live->begin(*newborn.plan, settings_.start_timeout);
+  if (begun && prepared->effective.prove) {
+    auto proved = co_await prove(*newborn.live, settings_.state_directory);
+    if (proved) {
+      newborn.proved = *std::move(proved);
+    } else {
+      newborn.live->close(EndCause::Deleted, proved.error().message);
+      begun = unexpected(std::move(proved).error());
+    }
+  }
   if (begun && origin.shell && !origin.shell->cwd.empty() && origin.shell->cwd != prepared->home) {
     co_await enter_directory(*newborn.live, origin.shell->cwd);
   }
@@ -182,6 +199,7 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   sessions_.emplace(newborn.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
+  narrow_newborn(*entry, prepared);
   return entry;
 }
 

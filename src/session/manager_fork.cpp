@@ -171,6 +171,7 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
     CO_TRY_VOID(co_await renew(entry, asked, std::move(own)));
   }
   origin.parent = id;
+  if (snapshot.policy) origin.policy_digest = snapshot.policy->digest;
   CO_TRY(std::vector<SessionInfo> children,
          co_await make_children(entry, request, std::move(asked), std::move(origin)));
   tell(EventKind::Forked, *entry, fmt::format("{} children", children.size()));

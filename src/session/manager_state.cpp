@@ -36,7 +36,6 @@ Result<SessionRequest> SessionManager::asked_of(const Entry& entry,
   request.name = info.effective.name;
   request.labels = info.effective.labels;
   request.idle_timeout = info.effective.idle_timeout;
-  if (info.policy) request.policy.if_digest = info.policy->digest;
   if (entry.asked) return request;
   if (info.policy && request.policy.name.empty()) {
     return fail(Code::Unsupported,
@@ -86,7 +85,9 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
   CO_TRY(snapshot.spec, asked_of(*entry, env));
   CO_TRY(snapshot.shell, co_await shell_of(entry));
   // That it could be made again is known by trying everything but to make it.
-  const auto work = [preparer = preparer_, request = snapshot.spec]() -> Result<std::string> {
+  SessionRequest tried = snapshot.spec;
+  if (info.policy) tried.policy.if_digest = info.policy->digest;
+  const auto work = [preparer = preparer_, request = std::move(tried)]() -> Result<std::string> {
     TRY_VOID(preparer->check(request));
     return preparer->policy_document(request.policy);
   };
@@ -110,7 +111,9 @@ void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared&
   info.policy = prepared.plan.policy;
   info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
   entry.record.guarantees = prepared.plan.guarantees;
+  entry.record.proved = newborn.proved;
   entry.record.terms = prepared.plan.terms;
+  entry.origin = prepared.origin;
 }
 
 // A session whose fresh box did not come.
@@ -143,7 +146,8 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionR
   step("renew: the old box is gone");
   origin.id = entry->record.info.id;
   origin.runs_before = entry->record.info.runs;
-  auto prepared = co_await prepare(request, origin.layers);
+  if (entry->record.info.policy) origin.policy_digest = entry->record.info.policy->digest;
+  auto prepared = co_await prepare(request, origin);
   if (!prepared) {
     die(*entry, prepared.error().message);
     co_return unexpected(std::move(prepared).error());
@@ -166,6 +170,7 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionR
   std::swap(entry->holds, holds);
   entry->is_being_renewed = false;
   if (const auto& end = entry->live->end()) on_end(origin.id, *end);
+  narrow_newborn(*entry, **prepared);
   step("renew: written down");
   co_return written;
 }
@@ -176,7 +181,11 @@ asio::awaitable<Result<SessionInfo>> SessionManager::recycle(std::string id,
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
   if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
   CO_TRY(SessionRequest asked, asked_of(*entry, request.env));
-  const auto check = [preparer = preparer_, asked] { return preparer->check(asked); };
+  SessionRequest tried = asked;
+  if (entry->record.info.policy) tried.policy.if_digest = entry->record.info.policy->digest;
+  const auto check = [preparer = preparer_, tried = std::move(tried)] {
+    return preparer->check(tried);
+  };
   CO_TRY_VOID(co_await on_pool(pool_, check));  // before anything ends
   Origin origin;
   std::vector<std::string> old;

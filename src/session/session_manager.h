@@ -51,6 +51,8 @@ class SessionManager final : public Manager {
   asio::awaitable<Abilities> probe() override;
   Counts counts() const override;
   asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
+  std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
+                                      egress::Existing existing) override;
   void observe(std::function<void(const SessionEvent&)> observer) override;
   std::unique_ptr<EventFeed> watch() override;
   asio::awaitable<void> stop(LayerFate fate) override;
@@ -64,6 +66,7 @@ class SessionManager final : public Manager {
     std::vector<UniqueFd> holds;                   // of its layers
     std::deque<RunRecord> runs;
     std::shared_ptr<TurnQueue> layer_turn;  // commits, undos and forks, one at a time
+    std::optional<PolicyOrigin> origin;
     bool is_being_removed = false;
     bool is_being_renewed = false;  // between two boxes
     // What was asked for, with what is written nowhere: values of variables, an inline policy.
@@ -87,6 +90,7 @@ class SessionManager final : public Manager {
     LayerSources layers{};
     std::optional<ShellState> shell{};
     std::uint64_t runs_before = 0;
+    std::string policy_digest{};  // that the policy must have; empty: any
   };
 
   // A box on its way to be a session.
@@ -95,6 +99,7 @@ class SessionManager final : public Manager {
     std::shared_ptr<const plan::LaunchPlan> plan;
     std::shared_ptr<BoxSession> live;
     std::shared_ptr<BoxBook> book;
+    std::vector<std::string> proved;
   };
 
   // Opening (manager.cpp).
@@ -111,7 +116,7 @@ class SessionManager final : public Manager {
   asio::awaitable<Result<SessionInfo>> create_prepared(SessionRequest request, Origin origin,
                                                        std::shared_ptr<Prepared> prepared);
   asio::awaitable<Result<std::shared_ptr<Prepared>>> prepare(SessionRequest request,
-                                                             LayerSources layers);
+                                                             const Origin& origin);
   asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
                                               const Origin& origin);
   BoxSettings box_settings(const Prepared& prepared, const std::string& id);
@@ -140,6 +145,10 @@ class SessionManager final : public Manager {
                                                                   const ForkRequest& request,
                                                                   SessionRequest asked,
                                                                   Origin origin);
+
+  // Narrowing (manager_narrow.cpp).
+  NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
+  void narrow_newborn(Entry& entry, const Prepared& prepared);
 
   // Ending (manager_end.cpp).
   asio::awaitable<bool> await_gone(std::shared_ptr<BoxSession> live);
