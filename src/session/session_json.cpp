@@ -73,6 +73,8 @@ json::object encode_places(const SessionRequest& request) {
   return {{"workspaces", std::move(workspaces)}, {"binds", std::move(binds)}};
 }
 
+}  // namespace
+
 Result<json::object> encode_request(const SessionRequest& request) {
   json::object object = encode_places(request);
   object["name"] = request.name;
@@ -100,6 +102,8 @@ Result<json::object> encode_request(const SessionRequest& request) {
   return object;
 }
 
+namespace {
+
 void decode_places(const json::object& object, SessionRequest& request) {
   for (const json::value& value : object.at("workspaces").as_array()) {
     const json::object& one = value.as_object();
@@ -117,6 +121,8 @@ void decode_places(const json::object& object, SessionRequest& request) {
         {text(one, "source"), text(one, "dest"), to_enum(one.at("mode"), BindMode::Write)});
   }
 }
+
+}  // namespace
 
 Result<SessionRequest> decode_request(const json::object& object) {
   SessionRequest request;
@@ -147,6 +153,8 @@ Result<SessionRequest> decode_request(const json::object& object) {
   return request;
 }
 
+namespace {
+
 json::value encode_end(const std::optional<SessionEnd>& end) {
   if (!end) return nullptr;
   return json::object{{"cause", number(end->cause)},
@@ -173,7 +181,8 @@ json::array encode(const std::vector<WorkspaceInfo>& workspaces) {
     list.push_back(json::object{{"path", one.path},
                                 {"mode", number(one.mode)},
                                 {"persist", number(one.persist)},
-                                {"layer", one.layer_id}});
+                                {"layer", one.layer_id},
+                                {"below", json::value_from(one.below)}});
   }
   return list;
 }
@@ -183,6 +192,9 @@ std::vector<WorkspaceInfo> decode_workspaces(const json::value& value) {
     const json::object& one = entry.as_object();
     list.push_back({text(one, "path"), to_enum(one.at("mode"), WorkspaceMode::Read),
                     to_enum(one.at("persist"), Persist::Discard), text(one, "layer")});
+    if (const json::value* below = one.if_contains("below")) {
+      list.back().below = json::value_to<std::vector<std::string>>(*below);
+    }
   }
   return list;
 }
@@ -196,6 +208,9 @@ Result<SessionInfo> decode_info(const json::object& object) {
   if (!object.at("policy").is_null()) {
     const json::object& mark = object.at("policy").as_object();
     info.policy = plan::PolicyMark{text(mark, "name"), text(mark, "digest")};
+  }
+  if (const json::value* parent = object.if_contains("parent")) {
+    info.parent = json::value_to<std::string>(*parent);
   }
   info.created_at = from_ns(object.at("created_ns"));
   info.last_run_at = from_ns(object.at("last_run_ns"));
@@ -214,6 +229,7 @@ Result<std::string> encode_record(const SessionRecord& record) {
                       {"state", number(info.state)},
                       {"workspaces", encode(info.workspaces)},
                       {"policy", nullptr},
+                      {"parent", info.parent},
                       {"created_ns", ns(info.created_at)},
                       {"last_run_ns", ns(info.last_run_at)},
                       {"idle_ms", info.idle_timeout.count()},
