@@ -143,8 +143,9 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
   }
   if (prepared->plan.network) {
     const std::weak_ptr<bool> there = is_there_;
-    const auto denied = [this, there, id = newborn.id](const egress::Denied& what) {
-      if (!there.expired()) on_denied(id, what);
+    const auto denied = [this, there, id = newborn.id](const egress::Denied& what,
+                                                       std::uint64_t times) {
+      if (!there.expired()) on_denied(id, what, times);
     };
     CO_TRY(settings.network, networks_.add(*prepared->plan.network, denied));
   }
@@ -222,10 +223,13 @@ void SessionManager::on_run(const std::string& id, const RunRecord& run) {
   events_.tell(std::move(event));
 }
 
-void SessionManager::on_denied(const std::string& id, const egress::Denied& denied) {
+void SessionManager::on_denied(const std::string& id, const egress::Denied& denied,
+                               std::uint64_t times) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
-  tell(EventKind::Denied, *found->second, egress::to_text(denied));
+  std::string text = egress::to_text(denied);
+  if (times > 1) text += fmt::format(", {} times", times);
+  tell(EventKind::Denied, *found->second, std::move(text));
 }
 
 void SessionManager::on_end(const std::string& id, const SessionEnd& end) {

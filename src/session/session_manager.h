@@ -123,7 +123,7 @@ class SessionManager final : public Manager {
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
   asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
   void on_run(const std::string& id, const RunRecord& run);
-  void on_denied(const std::string& id, const egress::Denied& denied);
+  void on_denied(const std::string& id, const egress::Denied& denied, std::uint64_t times);
   void on_end(const std::string& id, const SessionEnd& end);
   void on_box_ended(std::uint64_t box, const launch::RemoteEnd& end);
   void on_launcher_gone(const std::vector<std::uint64_t>& boxes);
