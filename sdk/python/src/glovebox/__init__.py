@@ -39,8 +39,8 @@ __all__ = [
     "DEFAULT_BACKEND", "IMPLEMENTED_BACKENDS", "SUPPORTED_BACKENDS", "BackendMode", "Change", "Commit",
     "CompiledPolicy", "DenialEvent", "Execution", "FileInfo", "Files", "LogEvent", "MetricEvent", "Pipeline", "Policy",
     "RunResult", "Sandbox", "Snapshot", "SpawnOptions", "Stats", "Supervisor", "aio", "capabilities", "checkpoint",
-    "default_supervisor", "errors", "find_binary", "list_active", "migrate", "register_alert_handler", "restore", "sandbox",
-    "shutdown", "spawn",
+    "default_supervisor", "errors", "find_binary", "list_active", "migrate", "register_alert_handler", "restore",
+    "sandbox", "shutdown", "spawn",
 ]  # fmt: skip
 __all__ += _capabilities
 __all__ += _errors
