@@ -8,6 +8,7 @@ import json
 import logging
 import struct
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -18,6 +19,13 @@ from glovebox._core import Core
 from glovebox._drive import AsyncDriver, BlockingDriver, run
 from glovebox._request import SpawnRequest
 from glovebox.aio import Sandbox, Supervisor
+
+
+async def pause(box):
+    if isinstance(box._core.driver, BlockingDriver):
+        time.sleep(0.002)
+    else:
+        await asyncio.sleep(0.002)
 
 
 class ChannelTest(unittest.TestCase):
@@ -124,11 +132,15 @@ class ChannelTest(unittest.TestCase):
 
         async def claim(box, host):
             execution = await box.exec("...")
+            if is_late:  # the error has come before anybody asks
+                while not execution.done:
+                    await pause(box)
             with self.assertRaises(gb.GuestError):
                 await execution.wait(10)
             self.assertEqual(await box.recv(10), 2)
 
-        self.check(script, claim)
+        for is_late in (False, True):
+            self.check(script, claim)
 
     def test_a_target_without_a_module_is_refused_here(self):
         async def claim(box, host):
