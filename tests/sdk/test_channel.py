@@ -287,6 +287,28 @@ class ChannelTest(unittest.TestCase):
 
         self.check(script, claim)
 
+    def test_a_cell_whose_worker_was_lost_is_told_so(self):
+        def double(x):
+            return x * 2
+
+        def script(host, connection):
+            for _ in range(2):
+                host.say(connection, ev="result", id=host.hear(connection)["id"], value=2)
+            host.say(connection, ev="restart", reason="worker", message="the worker ended")
+            for _ in range(2):
+                host.say(connection, ev="result", id=host.hear(connection)["id"], value=4)
+            connection.recv()
+
+        async def claim(box, host):
+            self.assertEqual(await box.call(double, 1, timeout=10), 2)
+            with self.assertRaisesRegex(gb.SandboxRestarted, "the worker ended"):
+                await box.recv(10)
+            self.assertEqual(await box.call(double, 2, timeout=10), 4)
+            # What it was taught is gone with its globals, and is taught again.
+            self.assertEqual([message["op"] for message in host.heard], ["define", "call", "define", "call"])
+
+        self.check(script, claim)
+
     # ---- Ends --------------------------------------------------------------------------------------------
 
     def test_the_end_is_told_to_everybody_with_its_reason(self):

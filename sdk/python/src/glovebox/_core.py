@@ -226,6 +226,9 @@ class Core:
     def on_output(self, stream: str, text: str) -> None:
         pass
 
+    def on_restart(self) -> None:
+        self._defined.clear()
+
     def on_end(self, error: SandboxError) -> None:
         reason = getattr(error, "reason", "closed")
         if reason != "connection" and self.termination_reason is None:
