@@ -18,7 +18,8 @@ __all__ = [
     "ChildWorkExceeded", "CommitRefused", "DiskExceeded", "FileMissing", "GuestError", "InvalidRequest",
     "MemoryExceeded", "MicroVMUnavailable", "MigrationProtocolError", "NetworkExceeded", "NotShippable",
     "NotSupported", "OpenFilesExceeded", "OutputExceeded", "OwnershipError", "PolicyAuthError",
-    "PolicyCompilerError", "PolicyError", "SandboxEnded", "SandboxError", "SandboxRestarted", "ServiceError", "ServiceNotFound",
+    "PolicyCompilerError", "PolicyError", "SandboxEnded", "SandboxError", "SandboxRestarted",
+    "ServiceError", "ServiceNotFound",
     "TenantQuotaExceeded", "TimeoutError", "TooBusy", "UnsendableValue", "WallTimeExceeded",
 ]  # fmt: skip
 
