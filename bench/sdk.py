@@ -17,6 +17,7 @@ import glovebox as gb
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 MIB = 1 << 20
+PIECE = 64 << 10
 
 
 class Mirror:
@@ -33,10 +34,12 @@ class Mirror:
         there.close()
 
     def bounce(self, data=b"x"):
-        self.here.sendall(data)
-        left = len(data)
-        while left:
-            left -= len(self.here.recv(MIB))
+        for start in range(0, len(data), PIECE):  # less than a socket holds, or both would wait
+            part = data[start : start + PIECE]
+            self.here.sendall(part)
+            left = len(part)
+            while left:
+                left -= len(self.here.recv(MIB))
 
     def close(self):
         self.here.close()
