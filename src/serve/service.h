@@ -77,8 +77,14 @@ asio::awaitable<Response> dispatch(Service& service, Exchange& exchange);
 // Tells metrics and audit about what happens to sessions. Once, after the start.
 void observe_sessions(Service& service);
 
-// Loads the policies of the directory again; the old ones stay when any is wrong.
-Result<std::size_t> reload_policies(Service& service);
+// What a reload of the policies did.
+struct Reloaded {
+  std::vector<policy::PolicyChange> changes;
+  std::vector<session::NarrowedSession> sessions;
+};
+// Loads the policies of the directory again, and narrows the boxes that run under them. The old
+// ones stay, and nothing happens to any box, when any is wrong.
+Result<Reloaded> reload_policies(Service& service, egress::Existing existing);
 
 // Runs something that blocks on the pool and comes back to the loop with what it returned.
 template <class Function>

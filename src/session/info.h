@@ -105,4 +105,19 @@ struct SessionReport {
   std::vector<RunRecord> recent_runs;
 };
 
+// What a running box lost to a reload of its policy. Lines are those of policy::Narrowing.
+struct NarrowedBox {
+  std::vector<std::string> at_once;        // in force
+  std::vector<std::string> for_new_boxes;  // this box was started with the old ones, and keeps them
+  std::size_t cut = 0;                     // connections that were ended
+  friend bool operator==(const NarrowedBox&, const NarrowedBox&) = default;
+};
+
+struct NarrowedSession {
+  std::string id;
+  std::string policy;  // as the session named it
+  NarrowedBox box;
+  friend bool operator==(const NarrowedSession&, const NarrowedSession&) = default;
+};
+
 }  // namespace glovebox::session

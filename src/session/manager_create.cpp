@@ -88,6 +88,7 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared, const std::st
   settings.hello.workspace = prepared.home;
   settings.hello.shells.assign(std::begin(kShells), std::end(kShells));
   settings.watch = prepared.plan.watch;
+  settings.cgroup = prepared.plan.cgroup;
   settings.spool_directory = spool_directory_;
   const std::weak_ptr<bool> there = is_there_;
   settings.on_end = [this, there, id](const SessionEnd& end) {
@@ -154,9 +155,11 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
   entry->record.guarantees = prepared.plan.guarantees;
   entry->record.terms = prepared.plan.terms;
+  entry->origin = prepared.origin;
   sessions_.emplace(newborn.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
+  narrow_newborn(*entry, prepared);
   return entry;
 }
 

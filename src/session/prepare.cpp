@@ -300,6 +300,8 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request) {
   if (!draft.workspaces.empty()) prepared.home = draft.workspaces.front().path;
   prepared.effective = std::move(draft.asked);
   prepared.workspaces = std::move(draft.workspaces);
+  prepared.origin = std::move(draft.origin);
+  prepared.policies = std::move(draft.policies);
   return prepared;
 }
 

@@ -43,12 +43,23 @@ class HeldLayer {
   UniqueFd hold_;
 };
 
+// Where among the policies of the service one was found.
+struct PolicyOrigin {
+  std::string file;
+  std::string sandbox;
+  friend bool operator==(const PolicyOrigin&, const PolicyOrigin&) = default;
+};
+
 struct Prepared {
   plan::LaunchPlan plan;
   SessionRequest effective;  // defaults filled in, paths resolved, values of variables left out
   std::vector<WorkspaceInfo> workspaces;
   std::vector<HeldLayer> layers;  // of the workspaces that have one, in their order
   std::string home;               // where runs start
+  // Of a policy of the service's: where it is from, and the set it was found in. A reload narrows
+  // boxes with such a one.
+  std::optional<PolicyOrigin> origin;
+  std::shared_ptr<const policy::PolicySet> policies;
 };
 
 enum class PolicyFiles : std::uint8_t {
@@ -91,7 +102,7 @@ class Preparer {
   struct Draft;
   Result<Draft> draft(const SessionRequest& request);
   Result<void> apply_policy(Draft& draft);
-  Result<policy::CompiledPolicy> find_policy(const PolicyChoice& choice);
+  Result<policy::CompiledPolicy> find_policy(Draft& draft);
   Result<policy::CompiledPolicy> find_template(const std::string& name);
   Result<void> add_authority(Draft& draft);
   Result<void> add_places(Draft& draft);

@@ -685,7 +685,11 @@ class Knowing(ServiceTest):
         (self.service.base / "service/policies/mine.yaml").write_text("version: 1\nnonsense: 5\n")
         self.assertStatus(self.service.post("/v1/policies/reload"), 400)
         (self.service.base / "service/policies/mine.yaml").write_text("version: 1\nfs: {read: [/usr/lib]}\n")
-        self.assertEqual(self.service.post("/v1/policies/reload").json, {"changed": 1})
+        answer = self.service.post("/v1/policies/reload").json
+        self.assertEqual(answer["changed"], 1)
+        self.assertEqual([one["name"] for one in answer["policies"]], ["mine"])
+        self.assertEqual(answer["sessions"][0]["session_id"], session.id)
+        self.assertIn("no longer: allow read=/usr/share", answer["sessions"][0]["for_new_sessions"])
 
     def test_the_audit_has_everything(self):
         session = self.session()
