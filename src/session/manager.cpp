@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <set>
 
 #include <fcntl.h>
@@ -80,6 +81,7 @@ Result<void> SessionManager::open() {
   preparing.hidden.push_back(state);
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
+  preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
   TRY(preparer_, Preparer::open(std::move(preparing)));
   TRY(store_, Store::open(state + "/sessions.db"));
   TRY_VOID(recover());
@@ -116,10 +118,14 @@ SessionManager::EntryPointer SessionManager::adopt(StoredSession stored) {
   SessionInfo& info = entry->record.info;
   for (const WorkspaceInfo& place : info.workspaces) {
     if (place.layer_id.empty()) continue;
-    const auto layer = workspace::open_layer(preparer_->layers(), place.layer_id);
-    if (!layer) continue;  // it was lost, and whoever asks for it is told so
-    auto hold = layer->hold();
-    if (hold) entry->holds.push_back(*std::move(hold));
+    std::vector<std::string> chain = place.below;
+    chain.push_back(place.layer_id);
+    for (const std::string& id : chain) {
+      const auto layer = workspace::open_layer(preparer_->layers(), id);
+      if (!layer) continue;  // it was lost, and whoever asks for it is told so
+      auto hold = layer->hold();
+      if (hold) entry->holds.push_back(*std::move(hold));
+    }
   }
   if (info.state == SessionState::Dead) return entry;
   info.state = SessionState::Dead;
@@ -136,10 +142,14 @@ Result<void> SessionManager::remove_unknown_layers() {
   const workspace::LayerRoot& root = preparer_->layers();
   std::set<std::string, std::less<>> known;
   for (const auto& [id, entry] : sessions_) {
-    for (const WorkspaceInfo& place : entry->record.info.workspaces) known.insert(place.layer_id);
+    for (const WorkspaceInfo& place : entry->record.info.workspaces) {
+      known.insert(place.layer_id);
+      known.insert(place.below.begin(), place.below.end());
+    }
   }
   TRY(std::vector<std::string> kept, store_->load_kept_layers());
   known.insert(kept.begin(), kept.end());
+  kept_layers_.insert(kept.begin(), kept.end());
   TRY(const UniqueFd dir, workspace::open_directory(root.dir, "."));
   TRY(const auto names, workspace::list_directory(dir));
   for (const workspace::Entry& name : names) {
@@ -223,6 +233,7 @@ Result<SessionReport> SessionManager::report(std::string_view id) const {
   SessionReport report;
   report.info = info_of(*entry);
   report.guarantees = entry->record.guarantees;
+  report.proved = entry->record.proved;
   report.terms = entry->record.terms;
   report.waived.assign(report.info.effective.waived.begin(), report.info.effective.waived.end());
   if (entry->plan) report.plan_text = plan::to_text(*entry->plan);

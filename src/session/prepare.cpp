@@ -7,6 +7,7 @@
 #include "session/directories.h"
 #include "session/network_part.h"
 #include "session/prepare_draft.h"
+#include "session/prove.h"
 
 #include <algorithm>
 
@@ -96,8 +97,25 @@ Result<void> check_budgets(const plan::SandboxSpec& spec) {
 HeldLayer::~HeldLayer() {
   if (!hold_) return;
   hold_.reset();
+  frozen_.clear();
+  if (if_unused_ == IfUnused::Leave) return;
   // What cannot be removed now is collected when the next service starts.
   (void)workspace::remove_layer(*root_, layer_.facts().id);
+}
+
+Result<void> HeldLayer::hold_frozen() {
+  for (const std::string& id : layer_.facts().below) {
+    TRY(const workspace::Layer frozen, workspace::open_layer(*root_, id));
+    TRY(UniqueFd hold, frozen.hold());
+    frozen_.push_back(std::move(hold));
+  }
+  return {};
+}
+
+void HeldLayer::keep(std::vector<UniqueFd>& holds) {
+  holds.push_back(std::move(hold_));
+  for (UniqueFd& hold : frozen_) holds.push_back(std::move(hold));
+  frozen_.clear();
 }
 
 Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
@@ -189,6 +207,7 @@ Result<void> Preparer::add_authority(Draft& draft) {
 Result<void> Preparer::add_places(Draft& draft) {
   for (WorkspaceRequest& one : draft.asked.workspaces) TRY_VOID(add_workspace(draft, one));
   for (BindRequest& one : draft.asked.binds) TRY_VOID(add_bind(draft, one));
+  if (draft.asked.prove) TRY_VOID(add_probe(draft));
   return {};
 }
 
@@ -219,6 +238,19 @@ Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
   asked.path = place.at.path;
   draft.workspaces.push_back(
       {place.at.path, *asked.mode, asked.persist.value_or(Persist::Keep), {}});
+  draft.spec.workspaces.push_back(std::move(place));
+  return {};
+}
+
+// The program that tries the box's walls. It is the service's own choice, so no bound of the
+// caller's concerns it.
+Result<void> Preparer::add_probe(Draft& draft) {
+  auto found = host::look_up(settings_.probe);
+  if (!found) return fail(Code::Unsupported, "prove: {}", found.error().message);
+  plan::Workspace place;
+  place.mode = Mode::Read;
+  place.at = *std::move(found);
+  place.inside = kProbeInside;
   draft.spec.workspaces.push_back(std::move(place));
   return {};
 }
@@ -269,7 +301,7 @@ Result<void> Preparer::make_directories(Draft& draft) {
   return {};
 }
 
-Result<HeldLayer> Preparer::make_layer(plan::Workspace& over) {
+Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSource* source) {
   workspace::LayerRequest request;
   request.origin = over.at.path;
   if (::geteuid() == 0) {
@@ -277,15 +309,46 @@ Result<HeldLayer> Preparer::make_layer(plan::Workspace& over) {
     request.upper_uid = over.at.owner;
     request.upper_gid = over.at.group;
   }
+  if (source != nullptr && source->kind == LayerSource::Kind::Stack) {
+    TRY(const workspace::Layer under, workspace::open_layer(*layers_, source->id));
+    TRY_VOID(under.open_original());  // it is the directory that the layer is about
+    request.below = under.facts().below;
+    request.below.insert(request.below.begin(), source->id);
+    request.base = under.base();
+  } else if (source != nullptr) {
+    request.fill = source->fill;
+    TRY(request.base, source->make_base());
+  }
   TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
   TRY(UniqueFd hold, layer.hold());
-  HeldLayer held(layers_, std::move(layer), std::move(hold));
-  TRY(over.layer, host::look_up(held.layer().mount_path()));
-  over.start_ns = static_cast<std::uint64_t>(held.layer().base().stamp.start);
+  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Remove);
+}
+
+Result<HeldLayer> Preparer::old_layer(const plan::Workspace& over, const std::string& id) {
+  TRY(workspace::Layer layer, workspace::open_layer(*layers_, id));
+  if (layer.facts().origin != over.at.path) {
+    return fail(Code::Denied, "{}: layer {} is about {}", over.at.path, id, layer.facts().origin);
+  }
+  TRY_VOID(layer.open_original());
+  TRY(UniqueFd hold, layer.hold());
+  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Leave);
+}
+
+Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource* source) {
+  const bool goes_on = source != nullptr && source->kind == LayerSource::Kind::GoOn;
+  TRY(HeldLayer held, goes_on ? old_layer(over, source->id) : new_layer(over, source));
+  TRY_VOID(held.hold_frozen());
+  const workspace::Layer& layer = held.layer();
+  TRY(over.layer, host::look_up(layer.mount_path()));
+  for (const std::string& id : layer.facts().below) {
+    TRY(host::PathFacts frozen, host::look_up(layer.frozen_path(id)));
+    over.frozen.push_back(std::move(frozen));
+  }
+  over.start_ns = static_cast<std::uint64_t>(layer.base().stamp.start);
   return held;
 }
 
-Result<Prepared> Preparer::prepare(const SessionRequest& request) {
+Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSources& layers) {
   TRY(Draft draft, this->draft(request));
   TRY(const host::HostFacts host, facts());
   if (!draft.missing.empty()) {
@@ -296,8 +359,10 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request) {
   for (std::size_t i = 0; i < draft.workspaces.size(); ++i) {
     plan::Workspace& place = draft.spec.workspaces.at(i);
     if (place.mode != Mode::Overlay) continue;
-    TRY(HeldLayer layer, make_layer(place));
+    const auto source = layers.find(place.at.path);
+    TRY(HeldLayer layer, make_layer(place, source == layers.end() ? nullptr : &source->second));
     draft.workspaces[i].layer_id = layer.layer().facts().id;
+    draft.workspaces[i].below = layer.layer().facts().below;
     prepared.layers.push_back(std::move(layer));
   }
   TRY(prepared.plan, plan::make_plan(draft.spec, host));

@@ -73,6 +73,8 @@ json::object encode_places(const SessionRequest& request) {
   return {{"workspaces", std::move(workspaces)}, {"binds", std::move(binds)}};
 }
 
+}  // namespace
+
 Result<json::object> encode_request(const SessionRequest& request) {
   json::object object = encode_places(request);
   object["name"] = request.name;
@@ -99,8 +101,11 @@ Result<json::object> encode_request(const SessionRequest& request) {
   if (request.idle_timeout) object["idle_ms"] = request.idle_timeout->count();
   object["hostname"] = request.hostname;
   object["waived"] = json::value_from(request.waived);
+  object["prove"] = request.prove;
   return object;
 }
+
+namespace {
 
 void decode_places(const json::object& object, SessionRequest& request) {
   for (const json::value& value : object.at("workspaces").as_array()) {
@@ -119,6 +124,8 @@ void decode_places(const json::object& object, SessionRequest& request) {
         {text(one, "source"), text(one, "dest"), to_enum(one.at("mode"), BindMode::Write)});
   }
 }
+
+}  // namespace
 
 Result<SessionRequest> decode_request(const json::object& object) {
   SessionRequest request;
@@ -148,8 +155,11 @@ Result<SessionRequest> decode_request(const json::object& object) {
   }
   request.hostname = text(object, "hostname");
   request.waived = json::value_to<std::set<std::string>>(object.at("waived"));
+  if (const json::value* prove = object.if_contains("prove")) request.prove = prove->as_bool();
   return request;
 }
+
+namespace {
 
 json::value encode_end(const std::optional<SessionEnd>& end) {
   if (!end) return nullptr;
@@ -177,7 +187,8 @@ json::array encode(const std::vector<WorkspaceInfo>& workspaces) {
     list.push_back(json::object{{"path", one.path},
                                 {"mode", number(one.mode)},
                                 {"persist", number(one.persist)},
-                                {"layer", one.layer_id}});
+                                {"layer", one.layer_id},
+                                {"below", json::value_from(one.below)}});
   }
   return list;
 }
@@ -187,6 +198,9 @@ std::vector<WorkspaceInfo> decode_workspaces(const json::value& value) {
     const json::object& one = entry.as_object();
     list.push_back({text(one, "path"), to_enum(one.at("mode"), WorkspaceMode::Read),
                     to_enum(one.at("persist"), Persist::Discard), text(one, "layer")});
+    if (const json::value* below = one.if_contains("below")) {
+      list.back().below = json::value_to<std::vector<std::string>>(*below);
+    }
   }
   return list;
 }
@@ -200,6 +214,9 @@ Result<SessionInfo> decode_info(const json::object& object) {
   if (!object.at("policy").is_null()) {
     const json::object& mark = object.at("policy").as_object();
     info.policy = plan::PolicyMark{text(mark, "name"), text(mark, "digest")};
+  }
+  if (const json::value* parent = object.if_contains("parent")) {
+    info.parent = json::value_to<std::string>(*parent);
   }
   info.created_at = from_ns(object.at("created_ns"));
   info.last_run_at = from_ns(object.at("last_run_ns"));
@@ -218,12 +235,14 @@ Result<std::string> encode_record(const SessionRecord& record) {
                       {"state", number(info.state)},
                       {"workspaces", encode(info.workspaces)},
                       {"policy", nullptr},
+                      {"parent", info.parent},
                       {"created_ns", ns(info.created_at)},
                       {"last_run_ns", ns(info.last_run_at)},
                       {"idle_ms", info.idle_timeout.count()},
                       {"runs", info.runs},
                       {"end", encode_end(info.end)},
                       {"guarantees", encode(record.guarantees)},
+                      {"proved", json::value_from(record.proved)},
                       {"terms", encode(record.terms)},
                       {"output_bytes", record.usage.output_bytes},
                       {"cpu_ns", optional_number(record.usage.cpu_ns)},
@@ -246,6 +265,9 @@ Result<SessionRecord> decode_record(std::string_view text) {
     SessionRecord record;
     TRY(record.info, decode_info(object));
     record.guarantees = decode_guarantees(object.at("guarantees"));
+    if (const json::value* proved = object.if_contains("proved")) {
+      record.proved = json::value_to<std::vector<std::string>>(*proved);
+    }
     record.terms = decode_guarantees(object.at("terms"));
     record.usage.runs = record.info.runs;
     record.usage.output_bytes = json::value_to<std::uint64_t>(object.at("output_bytes"));
