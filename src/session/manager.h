@@ -191,6 +191,21 @@ class Manager {
   virtual std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                               egress::Existing existing) = 0;
 
+  // What one session may still do. Capabilities of other kinds than those of the network, and
+  // budgets that the kernel cannot lower while a box runs, are no part of it.
+  struct SessionNarrowing {
+    std::optional<authority::AuthoritySet> network;  // nothing: as it is
+    authority::AuthoritySet budgets;                 // memory, pids, wall, output, connections, ...
+    std::optional<std::uint64_t> cpus_milli;
+    egress::Existing existing = egress::Existing::Keep;
+  };
+  // Takes from a running box what lies outside, at once and for good: a box that is made of the
+  // same request later has no more. Refused with Code::Unsupported, before anything is done, when
+  // a term cannot be narrowed in a box that runs; what the kernel then refuses all the same is
+  // listed in for_new_boxes.
+  virtual Result<NarrowedBox> narrow_session(std::string_view id,
+                                             const SessionNarrowing& narrowing) = 0;
+
   // Every event, on the loop, before anybody else hears of it; for audit and metrics. It must not
   // wait and must not call back.
   virtual void observe(std::function<void(const SessionEvent&)> observer) = 0;

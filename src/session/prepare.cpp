@@ -5,6 +5,7 @@
 #include "host/resolve_authority.h"
 #include "plan/make_plan.h"
 #include "session/directories.h"
+#include "session/network_part.h"
 #include "session/prepare_draft.h"
 #include "session/prove.h"
 
@@ -184,6 +185,10 @@ Result<void> Preparer::add_authority(Draft& draft) {
     TRY(const host::ResolvedAuthority ceiling, host::resolve_paths(*draft.asked.ceiling));
     draft.spec.authority = draft.spec.authority.attenuate(ceiling.set);
     draft.asked.ceiling = ceiling.set;
+  }
+  if (draft.asked.network_ceiling) {
+    TRY(draft.spec.authority,
+        with_network_within(draft.spec.authority, *draft.asked.network_ceiling));
   }
   draft.spec.authority = draft.spec.authority.unite(env);
   draft.spec.paths.merge(handed.paths);

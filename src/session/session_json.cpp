@@ -87,6 +87,9 @@ Result<json::object> encode_request(const SessionRequest& request) {
   if (request.ceiling) {
     TRY(object["ceiling"], authority::to_json(*request.ceiling));
   }
+  if (request.network_ceiling) {
+    TRY(object["network_ceiling"], authority::to_json(*request.network_ceiling));
+  }
   object["cpus_milli"] = optional_number(request.cpus_milli);
   object["backend"] = optional_number(request.backend);
   json::array env;
@@ -134,6 +137,9 @@ Result<SessionRequest> decode_request(const json::object& object) {
   TRY(request.handed, authority::set_from_json(object.at("handed")));
   if (!object.at("ceiling").is_null()) {
     TRY(request.ceiling, authority::set_from_json(object.at("ceiling")));
+  }
+  if (const json::value* network = object.if_contains("network_ceiling")) {
+    TRY(request.network_ceiling, authority::set_from_json(*network));
   }
   request.cpus_milli = to_optional<std::uint64_t>(object.at("cpus_milli"));
   if (!object.at("backend").is_null()) {

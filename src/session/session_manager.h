@@ -53,6 +53,8 @@ class SessionManager final : public Manager {
   asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
   std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                       egress::Existing existing) override;
+  Result<NarrowedBox> narrow_session(std::string_view id,
+                                     const SessionNarrowing& narrowing) override;
   void observe(std::function<void(const SessionEvent&)> observer) override;
   std::unique_ptr<EventFeed> watch() override;
   asio::awaitable<void> stop(LayerFate fate) override;
@@ -148,6 +150,8 @@ class SessionManager final : public Manager {
 
   // Narrowing (manager_narrow.cpp).
   NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
+  static void remember(SessionRequest& asked, const SessionNarrowing& narrowing);
+  void tell_narrowed(const Entry& entry, const NarrowedBox& narrowed);
   void narrow_newborn(Entry& entry, const Prepared& prepared);
 
   // Ending (manager_end.cpp).
