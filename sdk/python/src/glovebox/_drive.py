@@ -83,7 +83,7 @@ class Driver(abc.ABC):
     def _unreachable(self, problem: Exception) -> ServiceNotFound:
         if self.has_lost_service():
             assert self._service is not None
-            return ServiceNotFound(f"the service of this process has ended: {self._service._last_words()}")
+            return ServiceNotFound(f"the service of this process has ended: {self._service.last_words()}")
         assert self._address is not None
         return ServiceNotFound(f"the service at {self._address.name} cannot be reached: {problem}")
 
