@@ -95,6 +95,10 @@ class BoxSession final : public LiveSession {
   // Ends it for a reason of ours: at once for those who wait, and the box is killed. Nothing
   // happens to one that is over.
   void close(EndCause cause, std::string sentence);
+  // The same, but what the launcher says of the box's end is waited for: it may know better.
+  void end_for(EndCause cause, std::optional<launch::LimitKind> limit, std::string sentence) {
+    lose(cause, limit, std::move(sentence));
+  }
   std::uint64_t box_id() const { return box_id_; }
   const launch::RemoteEnd& usage() const { return remote_end_; }
   std::uint64_t output_bytes() const { return output_bytes_; }

@@ -21,6 +21,22 @@ class NoReader final : public OutputReader {
   }
 };
 
+PythonEnd python_end(const SessionEnd& end) {
+  if (!end.limit) {
+    const bool is_wanted = end.cause == EndCause::Deleted || end.cause == EndCause::Idle;
+    const bool is_crash = end.cause == EndCause::AgentGone;
+    return {is_wanted ? "closed" : is_crash ? "crash" : "worker", end.sentence};
+  }
+  switch (*end.limit) {
+    case launch::LimitKind::Wall: return {"wall", end.sentence};
+    case launch::LimitKind::Memory: return {"memory", end.sentence};
+    case launch::LimitKind::Pids: return {"pids", end.sentence};
+    case launch::LimitKind::Cpu: return {"cpu", end.sentence};
+    case launch::LimitKind::Output: return {"output", end.sentence};
+  }
+  return {"worker", end.sentence};
+}
+
 // Counts what is under way, however it ends.
 class Count {
  public:
@@ -63,7 +79,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest reque
     co_return unexpected(std::move(drafted).error());
   }
   const auto prepared = std::make_shared<Prepared>(*std::move(drafted));
-  auto born = co_await give_birth(prepared);
+  auto born = co_await give_birth_to(prepared);
   if (!born) {
     preparer_->forget_facts();
     Newborn none;
@@ -127,7 +143,10 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
 // A box that will be no session: it ends, and then its layers go, which is work for the pool.
 asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepared,
                                                 Newborn newborn) {
-  if (newborn.live) {
+  const bool is_cell = prepared->python && prepared->python->backend == plan::Backend::Cell;
+  if (is_cell && newborn.python) {
+    newborn.python->close({"closed", "the session could not be written down"});
+  } else if (newborn.live) {
     newborn.live->close(EndCause::Deleted, "the session could not be written down");
     (void)co_await await_gone(newborn.live);
   }
@@ -143,6 +162,8 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   auto entry = std::make_shared<Entry>();
   entry->plan = newborn.plan;
   entry->live = newborn.live;
+  entry->python = newborn.python;
+  entry->is_cell = prepared.python && prepared.python->backend == plan::Backend::Cell;
   entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
   SessionInfo& info = entry->record.info;
   info.id = newborn.id;
@@ -157,6 +178,9 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   sessions_.emplace(newborn.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
+  if (newborn.python && newborn.python->is_over()) {
+    on_python_end(newborn.id, {"crash", "the interpreter has ended"});
+  }
   return entry;
 }
 
@@ -196,6 +220,7 @@ void SessionManager::on_end(const std::string& id, const SessionEnd& end) {
   entry.record.usage.output_bytes = entry.live->output_bytes();
   entry.record.usage.cpu_ns = entry.live->usage().cpu_ns;
   entry.record.usage.peak_memory_bytes = entry.live->usage().peak_memory_bytes;
+  if (entry.python) entry.python->close(python_end(end));
   if (!entry.is_being_removed) store_->put_later(entry.record);
   tell(EventKind::Ended, entry, end.sentence);
 }

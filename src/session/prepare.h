@@ -11,6 +11,7 @@
 #include "plan/launch_plan.h"
 #include "policy/store.h"
 #include "session/info.h"
+#include "session/python_plan.h"
 #include "session/request.h"
 #include "workspace/layer.h"
 
@@ -49,6 +50,7 @@ struct Prepared {
   std::vector<WorkspaceInfo> workspaces;
   std::vector<HeldLayer> layers;  // of the workspaces that have one, in their order
   std::string home;               // where runs start
+  std::optional<PythonPlan> python;
 };
 
 enum class PolicyFiles : std::uint8_t {
@@ -63,6 +65,8 @@ struct PreparerSettings {
   std::shared_ptr<policy::PolicyStore> policies;  // may be empty
   PolicyFiles policy_files = PolicyFiles::Refused;
   std::chrono::milliseconds default_idle = kDefaultIdle;
+  // The directory of the Python host's extension. Empty: there are no Python sessions here.
+  std::string python_extension;
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -97,6 +101,7 @@ class Preparer {
   Result<void> add_places(Draft& draft);
   Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
   Result<void> add_bind(Draft& draft, BindRequest& asked);
+  Result<void> add_python(Draft& draft) const;
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
   Result<void> make_directories(Draft& draft);
   Result<HeldLayer> make_layer(plan::Workspace& over);

@@ -17,6 +17,7 @@ struct Preparer::Draft {
   std::vector<WorkspaceInfo> workspaces;
   std::vector<std::size_t> missing;  // workspaces whose directory is to be made
   std::optional<policy::WorkspaceMode> most;
+  std::optional<PythonPlan> python;
 };
 
 }  // namespace glovebox::session
