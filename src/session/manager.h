@@ -37,6 +37,8 @@
 
 namespace glovebox::session {
 
+class PythonHost;  // python_host.h
+
 struct ManagerSettings {
   std::string launcher;             // the program glovebox-launcher
   std::string state_directory;      // layers, spools and the store live below; made 0700
@@ -109,6 +111,9 @@ class Manager {
   // dead refuses everything but to tell of its background runs; of one that died with a former
   // service nothing is left to attach to, which is Code::Os with the reason.
   virtual Result<std::shared_ptr<LiveSession>> attach(std::string_view id) = 0;
+
+  // The channel of a Python session. Code::NotFound for one that is none.
+  virtual Result<std::shared_ptr<PythonHost>> python(std::string_view id) = 0;
 
   struct Change {
     std::optional<std::map<std::string, std::string>> labels;

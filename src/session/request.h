@@ -28,6 +28,7 @@ inline constexpr std::size_t kMaxBinds = 64;
 inline constexpr std::size_t kMaxLabels = 64;
 inline constexpr std::size_t kMaxLabelBytes = 256;  // of a label's name, and of its value
 inline constexpr std::size_t kMaxNameBytes = 128;
+inline constexpr std::size_t kMaxPreloads = 64;
 
 // What becomes of what a box writes into a workspace.
 enum class WorkspaceMode : std::uint8_t {
@@ -71,6 +72,15 @@ struct PolicyChoice {
   friend bool operator==(const PolicyChoice&, const PolicyChoice&) = default;
 };
 
+// A session that is a Python interpreter with the channel of python_host.h, instead of a shell.
+struct PythonRequest {
+  // Absolute, of the host or of a virtual environment; or a bare name that is looked up among the
+  // system's programs.
+  std::string interpreter = "python3";
+  std::vector<std::string> preload;  // modules that are imported ahead of need
+  friend bool operator==(const PythonRequest&, const PythonRequest&) = default;
+};
+
 struct SessionRequest {
   std::string name;  // for people; empty: none
   std::map<std::string, std::string> labels;
@@ -100,6 +110,7 @@ struct SessionRequest {
   // The box shows what its report says before anybody uses it (prove.h).
   bool prove = false;
   std::set<std::string> waived;
+  std::optional<PythonRequest> python;
 
   friend bool operator==(const SessionRequest&, const SessionRequest&) = default;
 };

@@ -102,6 +102,10 @@ Result<json::object> encode_request(const SessionRequest& request) {
   object["hostname"] = request.hostname;
   object["waived"] = json::value_from(request.waived);
   object["prove"] = request.prove;
+  if (request.python) {
+    object["python"] = json::object{{"interpreter", request.python->interpreter},
+                                    {"preload", json::value_from(request.python->preload)}};
+  }
   return object;
 }
 
@@ -147,6 +151,11 @@ Result<SessionRequest> decode_request(const json::object& object) {
   }
   for (const json::value& name : object.at("env").as_array()) {
     request.env.push_back({json::value_to<std::string>(name), {}});
+  }
+  if (const json::value* python = object.if_contains("python")) {
+    const json::object& fields = python->as_object();
+    request.python = PythonRequest{text(fields, "interpreter"),
+                                   json::value_to<std::vector<std::string>>(fields.at("preload"))};
   }
   request.uid = to_optional<uid_t>(object.at("uid"));
   request.gid = to_optional<gid_t>(object.at("gid"));
