@@ -31,6 +31,7 @@ constexpr std::array kRoutes = {
     Route{Get, GLOVEBOX_SESSION "/runs/{run}/events", Scope::Create, run_events},
     Route{Post, GLOVEBOX_SESSION "/signal", Scope::Create, signal_run},
     Route{Get, GLOVEBOX_SESSION "/pty", Scope::Create, open_pty},
+    Route{Get, GLOVEBOX_SESSION "/python", Scope::Create, open_python},
 
     Route{Get, GLOVEBOX_SESSION "/diff", Scope::Read, session_diff},
     Route{Post, GLOVEBOX_SESSION "/commit", Scope::Create, commit_session},

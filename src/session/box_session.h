@@ -103,6 +103,10 @@ class BoxSession final : public LiveSession {
   // those that can be lowered while it runs. Never widens anything.
   NarrowedBox narrow(const authority::AuthoritySet& to, std::optional<std::uint64_t> cpus_milli,
                      egress::Existing existing);
+  // The same, but what the launcher says of the box's end is waited for: it may know better.
+  void end_for(EndCause cause, std::optional<launch::LimitKind> limit, std::string sentence) {
+    lose(cause, limit, std::move(sentence));
+  }
   std::uint64_t box_id() const { return box_id_; }
   const launch::RemoteEnd& usage() const { return remote_end_; }
   std::uint64_t output_bytes() const { return output_bytes_; }

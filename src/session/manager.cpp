@@ -82,6 +82,7 @@ Result<void> SessionManager::open() {
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
   preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
+  TRY(preparing.python_extension, write_python_extension(state + "/python"));
   TRY(preparer_, Preparer::open(std::move(preparing)));
   TRY(store_, Store::open(state + "/sessions.db"));
   TRY_VOID(recover());
@@ -181,7 +182,7 @@ SessionInfo SessionManager::info_of(const Entry& entry) const {
   info.idle_remaining = std::chrono::milliseconds(0);
   if (!entry.live || !entry.live->is_alive()) return info;
   const auto now = std::chrono::steady_clock::now();
-  const auto since = entry.live->under_way() > 0 ? now : entry.live->last_use();
+  const auto since = is_in_use(entry) ? now : last_use(entry);
   const auto used = std::chrono::duration_cast<std::chrono::milliseconds>(now - since);
   info.idle_remaining = std::max(info.idle_timeout - used, std::chrono::milliseconds(0));
   return info;
@@ -211,6 +212,9 @@ Result<std::shared_ptr<LiveSession>> SessionManager::attach(std::string_view id)
   if (!entry->live) {
     const auto& end = entry->record.info.end;
     return fail(Code::Os, "session terminated: {}", end ? end->sentence : "its box is gone");
+  }
+  if (entry->is_cell) {
+    return fail(Code::Unsupported, "a cell has no shell and no files of its own: use /python");
   }
   return entry->live;
 }

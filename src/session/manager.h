@@ -37,6 +37,8 @@
 
 namespace glovebox::session {
 
+class PythonHost;  // python_host.h
+
 struct ManagerSettings {
   std::string launcher;             // the program glovebox-launcher
   std::string state_directory;      // layers, spools and the store live below; made 0700
@@ -109,6 +111,9 @@ class Manager {
   // dead refuses everything but to tell of its background runs; of one that died with a former
   // service nothing is left to attach to, which is Code::Os with the reason.
   virtual Result<std::shared_ptr<LiveSession>> attach(std::string_view id) = 0;
+
+  // The channel of a Python session. Code::NotFound for one that is none.
+  virtual Result<std::shared_ptr<PythonHost>> python(std::string_view id) = 0;
 
   struct Change {
     std::optional<std::map<std::string, std::string>> labels;
@@ -190,6 +195,21 @@ class Manager {
   // are narrowed before create() returns.
   virtual std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                               egress::Existing existing) = 0;
+
+  // What one session may still do. Capabilities of other kinds than those of the network, and
+  // budgets that the kernel cannot lower while a box runs, are no part of it.
+  struct SessionNarrowing {
+    std::optional<authority::AuthoritySet> network;  // nothing: as it is
+    authority::AuthoritySet budgets;                 // memory, pids, wall, output, connections, ...
+    std::optional<std::uint64_t> cpus_milli;
+    egress::Existing existing = egress::Existing::Keep;
+  };
+  // Takes from a running box what lies outside, at once and for good: a box that is made of the
+  // same request later has no more. Refused with Code::Unsupported, before anything is done, when
+  // a term cannot be narrowed in a box that runs; what the kernel then refuses all the same is
+  // listed in for_new_boxes.
+  virtual Result<NarrowedBox> narrow_session(std::string_view id,
+                                             const SessionNarrowing& narrowing) = 0;
 
   // Every event, on the loop, before anybody else hears of it; for audit and metrics. It must not
   // wait and must not call back.

@@ -22,6 +22,22 @@ class NoReader final : public OutputReader {
   }
 };
 
+PythonEnd python_end(const SessionEnd& end) {
+  if (!end.limit) {
+    const bool is_wanted = end.cause == EndCause::Deleted || end.cause == EndCause::Idle;
+    const bool is_crash = end.cause == EndCause::AgentGone;
+    return {is_wanted ? "closed" : is_crash ? "crash" : "worker", end.sentence};
+  }
+  switch (*end.limit) {
+    case launch::LimitKind::Wall: return {"wall", end.sentence};
+    case launch::LimitKind::Memory: return {"memory", end.sentence};
+    case launch::LimitKind::Pids: return {"pids", end.sentence};
+    case launch::LimitKind::Cpu: return {"cpu", end.sentence};
+    case launch::LimitKind::Output: return {"output", end.sentence};
+  }
+  return {"worker", end.sentence};
+}
+
 // Counts what is under way, however it ends.
 class Count {
  public:
@@ -84,7 +100,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_from(SessionRequest 
 asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
     SessionRequest request, Origin origin, std::shared_ptr<Prepared> prepared) {
   step("create: layers are made");
-  auto born = co_await give_birth(prepared, origin);
+  auto born = co_await give_birth_to(prepared, origin);
   if (!born) {
     preparer_->forget_facts();
     Newborn none;
@@ -177,7 +193,10 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
 // A box that will be no session: it ends, and then its layers go, which is work for the pool.
 asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepared,
                                                 Newborn newborn) {
-  if (newborn.live) {
+  const bool is_cell = prepared->python && prepared->python->backend == plan::Backend::Cell;
+  if (is_cell && newborn.python) {
+    newborn.python->close({"closed", "the session could not be written down"});
+  } else if (newborn.live) {
     newborn.live->close(EndCause::Deleted, "the session could not be written down");
     (void)co_await await_gone(newborn.live);
   }
@@ -191,6 +210,8 @@ asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepar
 
 SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepared& prepared) {
   auto entry = std::make_shared<Entry>();
+  entry->python = newborn.python;
+  entry->is_cell = prepared.python && prepared.python->backend == plan::Backend::Cell;
   entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
   SessionInfo& info = entry->record.info;
   info.id = newborn.id;
@@ -201,6 +222,9 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
   narrow_newborn(*entry, prepared);
+  if (newborn.python && newborn.python->is_over()) {
+    on_python_end(newborn.id, {"crash", "the interpreter has ended"});
+  }
   return entry;
 }
 
@@ -243,6 +267,7 @@ void SessionManager::on_end(const std::string& id, const SessionEnd& end) {
   entry.record.usage.output_bytes = entry.live->output_bytes();
   entry.record.usage.cpu_ns = entry.live->usage().cpu_ns;
   entry.record.usage.peak_memory_bytes = entry.live->usage().peak_memory_bytes;
+  if (entry.python) entry.python->close(python_end(end));
   if (!entry.is_being_removed) store_->put_later(entry.record);
   tell(EventKind::Ended, entry, end.sentence);
 }

@@ -63,7 +63,9 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
     co_return unexpected(Error{Code::Os, EBUSY, "the session is getting a fresh box; try again"});
   }
   entry->is_being_removed = true;
-  if (entry->live) {
+  if (entry->is_cell) {
+    end_cell(entry, {"closed", std::move(sentence)});
+  } else if (entry->live) {
     const std::shared_ptr<BoxSession> live = entry->live;
     live->close(cause, std::move(sentence));
     const bool is_gone = co_await await_gone(live);
@@ -128,6 +130,10 @@ bool SessionManager::is_used(const std::string& layer, const Entry* but) const {
 asio::awaitable<Result<SessionInfo>> SessionManager::end(std::string id) {
   CO_TRY(const EntryPointer entry, find(id));
   if (!entry->live) co_return info_of(*entry);
+  if (entry->is_cell) {
+    end_cell(entry, {"closed", "the session was ended"});
+    co_return info_of(*entry);
+  }
   entry->live->close(EndCause::Deleted, "the session was ended");
   const bool is_gone = co_await await_gone(entry->live);
   if (!is_gone) {
@@ -150,8 +156,8 @@ std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
       (is_old ? found : dead).push_back(entry);
       continue;
     }
-    const bool is_idle = info.idle_timeout.count() > 0 && entry->live->under_way() == 0 &&
-                         now - entry->live->last_use() > info.idle_timeout;
+    const bool is_idle = info.idle_timeout.count() > 0 && !is_in_use(*entry) &&
+                         now - last_use(*entry) > info.idle_timeout;
     if (is_idle) found.push_back(entry);
   }
   if (dead.size() <= settings_.max_dead) return found;
@@ -173,10 +179,11 @@ void SessionManager::write_runs() {
 
 asio::awaitable<void> SessionManager::sweep() {
   write_runs();
+  sweep_python(PythonPool<Newborn>::Whose::Expired);
   const std::vector<EntryPointer> idle = expired();
   for (const EntryPointer& entry : idle) {
     // Somebody may have begun to use it while another was being removed.
-    if (entry->live && entry->live->is_alive() && entry->live->under_way() > 0) continue;
+    if (entry->live && entry->live->is_alive() && is_in_use(*entry)) continue;
     // What fails is tried again by the next sweep.
     (void)co_await remove_for(entry, LayerFate::Remove, EndCause::Idle, "the session was idle");
   }
@@ -196,6 +203,7 @@ asio::awaitable<void> SessionManager::keep_sweeping(std::weak_ptr<bool> there) {
 asio::awaitable<void> SessionManager::stop(LayerFate fate) {
   is_stopping_ = true;
   sweep_timer_.cancel();
+  sweep_python(PythonPool<Newborn>::Whose::All);
   std::vector<EntryPointer> all;
   for (const auto& [id, entry] : sessions_) all.push_back(entry);
   for (const EntryPointer& entry : all) {

@@ -31,6 +31,7 @@ void SessionManager::step(std::string_view name) const {
 Result<SessionRequest> SessionManager::asked_of(const Entry& entry,
                                                 const std::vector<plan::EnvEntry>& env) const {
   const SessionInfo& info = entry.record.info;
+  if (info.effective.python) return fail(Code::Unsupported, "{}", kNoCopy);
   SessionRequest request = entry.asked ? *entry.asked : info.effective;
   // What may have changed since is taken from where it changes.
   request.name = info.effective.name;

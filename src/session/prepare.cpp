@@ -5,6 +5,7 @@
 #include "host/resolve_authority.h"
 #include "plan/make_plan.h"
 #include "session/directories.h"
+#include "session/network_part.h"
 #include "session/prepare_draft.h"
 #include "session/prove.h"
 
@@ -124,6 +125,10 @@ Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
   for (std::string& path : preparer->settings_.hidden) {
     TRY(path, host::resolve_new_path(path));
   }
+  std::string& extension = preparer->settings_.python_extension;
+  if (!extension.empty()) {
+    TRY(extension, host::resolve_new_path(extension));
+  }
   return preparer;
 }
 
@@ -157,10 +162,11 @@ Result<Preparer::Draft> Preparer::draft(const SessionRequest& request) {
   TRY_VOID(apply_policy(draft));
   TRY_VOID(add_authority(draft));
   TRY_VOID(add_places(draft));
+  TRY_VOID(add_python(draft));
   TRY_VOID(check_budgets(spec));
   for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
   if (!draft.asked.idle_timeout) draft.asked.idle_timeout = settings_.default_idle;
-  draft.asked.backend = spec.backend;
+  draft.asked.backend = draft.python ? draft.python->backend : spec.backend;
   draft.asked.cpus_milli = spec.cpus_milli;
   draft.asked.waived = spec.waived;
   draft.asked.policy.document.clear();
@@ -185,12 +191,21 @@ Result<void> Preparer::add_authority(Draft& draft) {
     draft.spec.authority = draft.spec.authority.attenuate(ceiling.set);
     draft.asked.ceiling = ceiling.set;
   }
+  if (draft.asked.network_ceiling) {
+    TRY(draft.spec.authority,
+        with_network_within(draft.spec.authority, *draft.asked.network_ceiling));
+  }
   draft.spec.authority = draft.spec.authority.unite(env);
   draft.spec.paths.merge(handed.paths);
   std::vector<Rule> hidden;
   for (const std::string& path : settings_.hidden) {
     TRY(auto place, authority::AbsolutePath::parse(path));
     hidden.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
+  }
+  // The one thing of ours that a box may see, if it has a Python host.
+  if (draft.asked.python && !settings_.python_extension.empty()) {
+    TRY(auto place, authority::AbsolutePath::parse(settings_.python_extension));
+    hidden.push_back({Effect::Allow, authority::ReadPath{std::move(place)}});
   }
   TRY(const authority::AuthoritySet denials, authority::AuthoritySet::from_rules(hidden));
   TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
@@ -203,6 +218,16 @@ Result<void> Preparer::add_places(Draft& draft) {
   for (WorkspaceRequest& one : draft.asked.workspaces) TRY_VOID(add_workspace(draft, one));
   for (BindRequest& one : draft.asked.binds) TRY_VOID(add_bind(draft, one));
   if (draft.asked.prove) TRY_VOID(add_probe(draft));
+  return {};
+}
+
+// What only the Python host can keep leaves the plan here, and the interpreter's files come in.
+Result<void> Preparer::add_python(Draft& draft) const {
+  if (!draft.asked.python) return {};
+  if (settings_.python_extension.empty()) {
+    return fail(Code::Unsupported, "there are no Python sessions here");
+  }
+  TRY(draft.python, plan_python(draft.asked, settings_.python_extension, draft.spec));
   return {};
 }
 
@@ -361,6 +386,12 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSou
     prepared.layers.push_back(std::move(layer));
   }
   TRY(prepared.plan, plan::make_plan(draft.spec, host));
+  if (draft.python) {
+    for (std::string& term : python_terms(*draft.python)) {
+      prepared.plan.terms.push_back({std::move(term), "the Python host"});
+    }
+  }
+  prepared.python = std::move(draft.python);
   prepared.home = std::string(plan::kHomeInside);
   if (!draft.workspaces.empty()) prepared.home = draft.workspaces.front().path;
   prepared.effective = std::move(draft.asked);

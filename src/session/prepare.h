@@ -11,6 +11,7 @@
 #include "plan/launch_plan.h"
 #include "policy/store.h"
 #include "session/info.h"
+#include "session/python_plan.h"
 #include "session/request.h"
 #include "workspace/layer.h"
 
@@ -88,6 +89,7 @@ struct Prepared {
   // boxes with such a one.
   std::optional<PolicyOrigin> origin;
   std::shared_ptr<const policy::PolicySet> policies;
+  std::optional<PythonPlan> python;
 };
 
 enum class PolicyFiles : std::uint8_t {
@@ -103,6 +105,8 @@ struct PreparerSettings {
   PolicyFiles policy_files = PolicyFiles::Refused;
   std::chrono::milliseconds default_idle = kDefaultIdle;
   std::string probe;  // the program glovebox-probe, for sessions that are to be proved
+  // The directory of the Python host's extension. Empty: there are no Python sessions here.
+  std::string python_extension;
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -140,6 +144,7 @@ class Preparer {
   Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
   Result<void> add_bind(Draft& draft, BindRequest& asked);
   Result<void> add_probe(Draft& draft);
+  Result<void> add_python(Draft& draft) const;
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
   Result<void> make_directories(Draft& draft);
   Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source);

@@ -87,6 +87,9 @@ Result<json::object> encode_request(const SessionRequest& request) {
   if (request.ceiling) {
     TRY(object["ceiling"], authority::to_json(*request.ceiling));
   }
+  if (request.network_ceiling) {
+    TRY(object["network_ceiling"], authority::to_json(*request.network_ceiling));
+  }
   object["cpus_milli"] = optional_number(request.cpus_milli);
   object["backend"] = optional_number(request.backend);
   json::array env;
@@ -99,6 +102,10 @@ Result<json::object> encode_request(const SessionRequest& request) {
   object["hostname"] = request.hostname;
   object["waived"] = json::value_from(request.waived);
   object["prove"] = request.prove;
+  if (request.python) {
+    object["python"] = json::object{{"interpreter", request.python->interpreter},
+                                    {"preload", json::value_from(request.python->preload)}};
+  }
   return object;
 }
 
@@ -135,12 +142,20 @@ Result<SessionRequest> decode_request(const json::object& object) {
   if (!object.at("ceiling").is_null()) {
     TRY(request.ceiling, authority::set_from_json(object.at("ceiling")));
   }
+  if (const json::value* network = object.if_contains("network_ceiling")) {
+    TRY(request.network_ceiling, authority::set_from_json(*network));
+  }
   request.cpus_milli = to_optional<std::uint64_t>(object.at("cpus_milli"));
   if (!object.at("backend").is_null()) {
     request.backend = to_enum(object.at("backend"), plan::Backend::Microvm);
   }
   for (const json::value& name : object.at("env").as_array()) {
     request.env.push_back({json::value_to<std::string>(name), {}});
+  }
+  if (const json::value* python = object.if_contains("python")) {
+    const json::object& fields = python->as_object();
+    request.python = PythonRequest{text(fields, "interpreter"),
+                                   json::value_to<std::vector<std::string>>(fields.at("preload"))};
   }
   request.uid = to_optional<uid_t>(object.at("uid"));
   request.gid = to_optional<gid_t>(object.at("gid"));

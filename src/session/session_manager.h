@@ -7,6 +7,8 @@
 #include "session/manager.h"
 #include "session/networks.h"
 #include "session/prepare.h"
+#include "session/python_host.h"
+#include "session/python_pool.h"
 #include "session/store.h"
 
 #include <boost/asio/steady_timer.hpp>
@@ -19,6 +21,10 @@
 
 namespace glovebox::session {
 
+// Why a Python session is refused to be recycled, forked or written to a file.
+inline constexpr std::string_view kNoCopy =
+    "a Python session cannot be copied: what its interpreter holds cannot be taken along yet";
+
 class SessionManager final : public Manager {
  public:
   SessionManager(asio::io_context& loop, ManagerSettings settings);
@@ -30,6 +36,7 @@ class SessionManager final : public Manager {
   std::vector<SessionInfo> list(const std::map<std::string, std::string>& labels) const override;
   Result<SessionInfo> get(std::string_view id) const override;
   Result<std::shared_ptr<LiveSession>> attach(std::string_view id) override;
+  Result<std::shared_ptr<PythonHost>> python(std::string_view id) override;
   Result<SessionInfo> change(std::string_view id, const Change& change) override;
   asio::awaitable<Result<void>> remove(std::string id, LayerFate fate) override;
   asio::awaitable<Result<SessionInfo>> end(std::string id) override;
@@ -53,6 +60,8 @@ class SessionManager final : public Manager {
   asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
   std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                       egress::Existing existing) override;
+  Result<NarrowedBox> narrow_session(std::string_view id,
+                                     const SessionNarrowing& narrowing) override;
   void observe(std::function<void(const SessionEvent&)> observer) override;
   std::unique_ptr<EventFeed> watch() override;
   asio::awaitable<void> stop(LayerFate fate) override;
@@ -63,6 +72,8 @@ class SessionManager final : public Manager {
     SessionRecord record;
     std::shared_ptr<const plan::LaunchPlan> plan;  // none for a session of a former service
     std::shared_ptr<BoxSession> live;              // the same; stays when it is dead
+    std::shared_ptr<PythonHost> python;            // of a Python session
+    bool is_cell = false;                          // it shares `live` with others
     std::vector<UniqueFd> holds;                   // of its layers
     std::deque<RunRecord> runs;
     std::shared_ptr<TurnQueue> layer_turn;  // commits, undos and forks, one at a time
@@ -100,6 +111,15 @@ class SessionManager final : public Manager {
     std::shared_ptr<BoxSession> live;
     std::shared_ptr<BoxBook> book;
     std::vector<std::string> proved;
+    std::shared_ptr<PythonWorker> worker;  // of a Python session, ready
+    std::shared_ptr<PythonHost> python;
+  };
+  // A box with an interpreter for many cells.
+  struct CellWorker {
+    std::string key;
+    std::string owner;
+    Newborn box;
+    std::uint32_t last_cell = 0;
   };
 
   // Opening (manager.cpp).
@@ -148,7 +168,29 @@ class SessionManager final : public Manager {
 
   // Narrowing (manager_narrow.cpp).
   NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
+  static void remember(SessionRequest& asked, const SessionNarrowing& narrowing);
+  void tell_narrowed(const Entry& entry, const NarrowedBox& narrowed);
   void narrow_newborn(Entry& entry, const Prepared& prepared);
+
+  // Python (manager_python.cpp).
+  asio::awaitable<Result<Newborn>> give_birth_to(std::shared_ptr<Prepared> prepared,
+                                                 const Origin& origin);
+  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared);
+  asio::awaitable<Result<Newborn>> make_cell(std::shared_ptr<Prepared> prepared,
+                                             std::optional<std::string> key);
+  asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
+      std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
+  static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
+                                          std::string key, std::shared_ptr<Prepared> prepared);
+  Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);
+  void on_python_end(const std::string& id, const PythonEnd& end);
+  void end_cell(const EntryPointer& entry, const PythonEnd& end);
+  bool reseat(const std::string& id);
+  static asio::awaitable<void> reseat_cell(SessionManager& manager, std::weak_ptr<bool> there,
+                                           std::string id);
+  void sweep_python(PythonPool<Newborn>::Whose whose);
+  static bool is_in_use(const Entry& entry);
+  static std::chrono::steady_clock::time_point last_use(const Entry& entry);
 
   // Ending (manager_end.cpp).
   asio::awaitable<bool> await_gone(std::shared_ptr<BoxSession> live);
@@ -183,6 +225,9 @@ class SessionManager final : public Manager {
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
   std::vector<std::string> doomed_layers_;          // could not be removed yet
   std::set<std::string, std::less<>> kept_layers_;  // although their session is forgotten
+  PythonPool<Newborn> python_pool_;
+  std::size_t python_starting_ = 0;  // ahead of need
+  std::vector<std::shared_ptr<CellWorker>> cell_workers_;
   asio::steady_timer sweep_timer_;
   bool is_stopping_ = false;
   std::shared_ptr<bool> is_there_ = std::make_shared<bool>(true);
