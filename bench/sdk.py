@@ -67,7 +67,7 @@ def round_trip(box, mirror):
         box.exec("post(1)")
         box.recv()
 
-    for _ in range(50):
+    for _ in range(500):  # the service has just started, and readies interpreters beside this
         work()
     (median, plain), ordered = interleaved(ROUNDS, work, mirror.bounce)
     row("exec, post, recv", median * 1e6, "us", f"p95 {ordered[int(len(ordered) * 0.95)] * 1e6:.0f} us; "
