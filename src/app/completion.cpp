@@ -133,7 +133,8 @@ constexpr auto kFree = std::to_array<std::string_view>({
 });
 
 // These run what follows "--"; the words are split off before CLI11 sees them.
-constexpr std::array<std::string_view, 3> kRunCommands{"run", "explain", "session run"};
+constexpr std::array<std::string_view, 4> kRunCommands{"run", "explain", "session run",
+                                                       "session send"};
 
 // The set of a CLI::IsMember, which prints itself as "{yaml,json}"; empty when there is none.
 Words closed_set(CLI::Option& option) {

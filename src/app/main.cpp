@@ -92,7 +92,7 @@ constexpr Command kCommands[] = {
     {"layers", "List the layers that boxes left, or remove some",
      [](CLI::App& app, Words& words) { add_layers_options(app, words.layers); },
      [](const Words& words) { return layers_command(words.layers); }},
-    {"session", "Boxes that stay: start, run, shell, put, get, diff, commit, stop",
+    {"session", "Boxes that stay: start, run, shell, put, get, diff, commit, fork, stop",
      [](CLI::App& app, Words& words) { add_session_options(app, words.session); },
      [](const Words& words) { return session_command(words.session); }},
     {"mcp",

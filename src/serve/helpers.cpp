@@ -240,6 +240,7 @@ json::object session_summary(const session::SessionInfo& info) {
   summary["last_run_at"] = time_text(info.last_run_at);
   add_idle(info, summary);
   summary["labels"] = labels_json(info.effective.labels);
+  if (!info.parent.empty()) summary["parent_id"] = info.parent;
   if (!info.effective.name.empty()) summary["name"] = info.effective.name;
   if (!info.workspaces.empty()) summary["workspace"] = workspace_json(info.workspaces.front());
   return summary;
