@@ -19,7 +19,8 @@ namespace glovebox::launch {
 struct RemoteBox {
   std::uint64_t id = 0;
   UniqueFd status;
-  UniqueFd init;  // pidfd
+  UniqueFd init;       // pidfd
+  std::string cgroup;  // its name; empty without one
 };
 
 // What the launcher says when nothing of a box is left.
@@ -33,6 +34,7 @@ struct RemoteEnd {
 struct BoxStarted {
   std::uint64_t id = 0;
   UniqueFd init;  // pidfd
+  std::string cgroup;
 };
 struct BoxFailed {
   std::uint64_t id = 0;

@@ -5,6 +5,7 @@
 #include "launch/child/message.h"
 #include "launch/child/sys.h"
 #include "launch/id_mapped.h"
+#include "launch/loop_image.h"
 #include "launch/packet.h"
 #include "launch/stopwatch.h"
 
@@ -131,6 +132,7 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   launcher.own_uid_ = facts.uid;
   launcher.own_gid_ = facts.gid;
   if (life == Life::OneBox) return launcher;
+  sweep_leftovers(facts.cgroups);
   if (facts.tier == host::Tier::User) TRY_VOID(launcher.enter_user_namespace());
   TRY_VOID(launcher.enter_mount_namespace());
   return launcher;
@@ -191,14 +193,39 @@ Result<std::vector<UniqueFd>> Launcher::open_trees(const plan::PlanView& plan, s
   for (std::size_t i = 0; i < trees.size(); ++i) {
     const plan::FlatTree& tree = plan.trees()[i];
     int userns = -1;
-    if (tier_ == host::Tier::Root && tree.kept == 0) {
+    if (tier_ == host::Tier::Root && (tree.flags & plan::kTreeKept) == 0) {
       TRY(const BorrowedFd map, maps.from(tree.owner, tree.group));
       userns = map.get();
+    }
+    if ((tree.flags & plan::kTreeImage) != 0) {
+      TRY(trees[i], open_image_tree(plan.text(tree.path), tree, userns));
+      continue;
     }
     trees[i] = UniqueFd(open_host_tree(plan.text(tree.path), tree, tree.attributes, userns));
     if (!trees[i]) return tl::unexpected(tree_error(plan.text(tree.path), errno));
   }
   return trees;
+}
+
+// What is in a filesystem image, as a detached tree like those of the host.
+Result<UniqueFd> Launcher::open_image_tree(const char* path, const plan::FlatTree& tree,
+                                           int userns) {
+  TRY(const UniqueFd image, open_image(path));
+  struct stat info{};
+  if (::fstat(image.get(), &info) != 0) return fail_os(errno, "{}", path);
+  if (info.st_dev != tree.device || info.st_ino != tree.inode) {
+    return tl::unexpected(tree_error(path, ESTALE));
+  }
+  TRY(UniqueFd mount, mount_image(image));
+  sys::MountAttributes change{tree.attributes, 0, 0, 0};
+  if (userns >= 0) {
+    change.set |= MOUNT_ATTR_IDMAP;
+    change.userns_fd = static_cast<std::uint64_t>(userns);
+  }
+  if (!sys::mount_setattr(mount.get(), "", AT_EMPTY_PATH, change)) {
+    return tl::unexpected(tree_error(path, errno));
+  }
+  return mount;
 }
 
 Result<void> Launcher::build_base(const plan::PlanView& plan) {
@@ -331,6 +358,7 @@ Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files)
     return fail(Code::Unsupported, "this launcher has no session agent");
   }
   Box box;
+  box.cpu_limit_ns = plan.header().cpu_ns;
   Stopwatch watch(box.times);
   if (leases_) {
     TRY(box.uid, leases_->take());

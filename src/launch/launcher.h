@@ -53,7 +53,8 @@ struct Box {
   pid_t pid = 0;
   Cgroup cgroup;
   UidLease uid;
-  std::vector<StepTime> times;  // what the launcher's own part took
+  std::uint64_t cpu_limit_ns = 0;  // for whoever watches the cgroup; 0: none
+  std::vector<StepTime> times;     // what the launcher's own part took
 
   void kill() const;
 };
@@ -86,6 +87,7 @@ class Launcher {
   Result<void> enter_user_namespace();
   Result<void> enter_mount_namespace();
   Result<std::vector<UniqueFd>> open_trees(const plan::PlanView& plan, std::uint32_t uid);
+  static Result<UniqueFd> open_image_tree(const char* path, const plan::FlatTree& tree, int userns);
   Result<Cgroup> make_cgroup(const plan::PlanView& plan);
   Result<void> build_base(const plan::PlanView& plan);
   Result<void> go_outside();  // serving: to the host's tree

@@ -189,6 +189,20 @@ void make_cover(const Region& region, std::size_t index, const std::set<const Re
   }
 }
 
+void attach_overlay(const Region& region, const std::string& stage, View& view) {
+  const std::string target = region.at.path.substr(1);
+  const host::PathFacts& source = region.source ? *region.source : region.at;
+  view.box.push_back({Op::MountOverlay, view.trees.size(), region.layer ? 1U : 0U, target, stage});
+  view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
+  if (region.upper == Upper::Handed || region.upper == Upper::Image) {
+    view.box.push_back({Op::HandOutLayer, 0, 0, stage, target});
+  }
+  if (!region.layer) return;
+  const TreeKind kind = region.upper == Upper::Image ? TreeKind::Image : TreeKind::Host;
+  view.trees.push_back(
+      {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership, kind});
+}
+
 void plan_regions(const std::vector<Region>& regions,
                   const std::map<const Region*, std::size_t>& covers, View& view) {
   const Region* layered = nullptr;
@@ -205,13 +219,7 @@ void plan_regions(const std::vector<Region>& regions,
       if (layered == nullptr || !host::is_within(region.at.path, layered->at.path)) {
         layered = &region;
       }
-      view.box.push_back({Op::MountOverlay, view.trees.size(), region.layer ? 1U : 0U, target,
-                          stage_name(overlays++)});
-      view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
-      if (region.layer) {
-        view.trees.push_back(
-            {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
-      }
+      attach_overlay(region, stage_name(overlays++), view);
     } else {
       view.box.push_back(
           {Op::AttachTree, view.trees.size(), mount_attributes(region.rights), target});
@@ -262,6 +270,11 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
     by_path.emplace(region.at.path, &region);
   }
 
+  const auto handed = std::ranges::count(regions, Upper::Handed, &Region::upper) +
+                      std::ranges::count(regions, Upper::Image, &Region::upper);
+  if (static_cast<std::size_t>(handed) > kMaxHandedLayers) {
+    return fail(Code::Exhausted, "more than {} layers with a budget", kMaxHandedLayers);
+  }
   Scratch scratch;
   scratch.top("tmp", 01777);
   scratch.top("run", 0755);

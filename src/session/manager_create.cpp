@@ -4,6 +4,9 @@
 #include "session/session_manager.h"
 #include "session/uuid.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -154,6 +157,7 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
   entry->record.guarantees = prepared.plan.guarantees;
   entry->record.terms = prepared.plan.terms;
+  take_memory(*entry, prepared.layers);
   sessions_.emplace(newborn.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
@@ -197,6 +201,10 @@ void SessionManager::on_end(const std::string& id, const SessionEnd& end) {
   entry.record.usage.cpu_ns = entry.live->usage().cpu_ns;
   entry.record.usage.peak_memory_bytes = entry.live->usage().peak_memory_bytes;
   if (!entry.is_being_removed) store_->put_later(entry.record);
+  entry.live->forget_layers();
+  if (!entry.is_being_removed && !entry.memory.empty()) {
+    asio::co_spawn(loop_, settle_layers(found->second), asio::detached);
+  }
   tell(EventKind::Ended, entry, end.sentence);
 }
 

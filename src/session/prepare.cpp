@@ -6,6 +6,7 @@
 #include "plan/make_plan.h"
 #include "session/directories.h"
 #include "session/prepare_draft.h"
+#include "workspace/layer_quota.h"
 
 #include <algorithm>
 
@@ -13,7 +14,6 @@
 
 namespace glovebox::session {
 
-using authority::BudgetKind;
 using authority::Effect;
 using authority::Rule;
 using Mode = plan::Workspace::Mode;
@@ -64,30 +64,13 @@ host::PathFacts not_made_yet(std::string path) {
           .group = ::getegid()};
 }
 
-plan::SandboxSpec with_some_layers(plan::SandboxSpec spec) {
+// For a plan that is only looked at.
+Result<plan::SandboxSpec> with_some_layers(plan::SandboxSpec spec, const std::string& root) {
+  TRY(const workspace::QuotaChoice quota, workspace::choose_for(root, spec));
   for (plan::Workspace& place : spec.workspaces) {
-    if (place.mode == Mode::Overlay) place.layer = not_made_yet("/(a layer of this session)");
+    if (place.mode == Mode::Overlay) workspace::plan_some_layer(quota, place);
   }
   return spec;
-}
-
-// What a session's limits cannot be kept by, today.
-Result<void> check_budgets(const plan::SandboxSpec& spec) {
-  if (spec.authority.budget(BudgetKind::Cpu)) {
-    return fail(Code::Unsupported,
-                "a budget of CPU time cannot be kept for a session; bound cpus, or wall, instead");
-  }
-  const bool is_bounded =
-      spec.authority.budget(BudgetKind::Disk) || spec.authority.budget(BudgetKind::Inodes);
-  if (!is_bounded) return {};
-  for (const plan::Workspace& place : spec.workspaces) {
-    if (place.mode != Mode::Overlay) continue;
-    return fail(Code::Unsupported,
-                "{}: a disk budget cannot be kept for a layer that outlives its box; discard the "
-                "layer with the box, or leave the budget out",
-                place.at.path);
-  }
-  return {};
 }
 
 }  // namespace
@@ -139,7 +122,6 @@ Result<Preparer::Draft> Preparer::draft(const SessionRequest& request) {
   TRY_VOID(apply_policy(draft));
   TRY_VOID(add_authority(draft));
   TRY_VOID(add_places(draft));
-  TRY_VOID(check_budgets(spec));
   for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
   if (!draft.asked.idle_timeout) draft.asked.idle_timeout = settings_.default_idle;
   draft.asked.backend = spec.backend;
@@ -264,34 +246,26 @@ Result<void> Preparer::make_directories(Draft& draft) {
   return {};
 }
 
-Result<HeldLayer> Preparer::make_layer(plan::Workspace& over) {
-  workspace::LayerRequest request;
-  request.origin = over.at.path;
-  if (::geteuid() == 0) {
-    // What the box makes belongs to the workspace's owner, as the box's user does.
-    request.upper_uid = over.at.owner;
-    request.upper_gid = over.at.group;
-  }
-  TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
+Result<HeldLayer> Preparer::make_layer(const workspace::QuotaChoice& quota, plan::Workspace& over) {
+  TRY(workspace::Layer layer, workspace::make_layer_over(*layers_, quota, over));
   TRY(UniqueFd hold, layer.hold());
-  HeldLayer held(layers_, std::move(layer), std::move(hold));
-  TRY(over.layer, host::look_up(held.layer().mount_path()));
-  over.start_ns = static_cast<std::uint64_t>(held.layer().base().stamp.start);
-  return held;
+  return HeldLayer(layers_, std::move(layer), std::move(hold));
 }
 
 Result<Prepared> Preparer::prepare(const SessionRequest& request) {
   TRY(Draft draft, this->draft(request));
   TRY(const host::HostFacts host, facts());
   if (!draft.missing.empty()) {
-    TRY_VOID(plan::make_plan(with_some_layers(draft.spec), host));
+    TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
+    TRY_VOID(plan::make_plan(supposed, host));
     TRY_VOID(make_directories(draft));
   }
   Prepared prepared;
+  TRY(const workspace::QuotaChoice quota, workspace::choose_for(layers_->path, draft.spec));
   for (std::size_t i = 0; i < draft.workspaces.size(); ++i) {
     plan::Workspace& place = draft.spec.workspaces.at(i);
     if (place.mode != Mode::Overlay) continue;
-    TRY(HeldLayer layer, make_layer(place));
+    TRY(HeldLayer layer, make_layer(quota, place));
     draft.workspaces[i].layer_id = layer.layer().facts().id;
     prepared.layers.push_back(std::move(layer));
   }
@@ -306,7 +280,8 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request) {
 Result<void> Preparer::check(const SessionRequest& request) {
   TRY(const Draft draft, this->draft(request));
   TRY(const host::HostFacts host, facts());
-  TRY_VOID(plan::make_plan(with_some_layers(draft.spec), host));
+  TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
+  TRY_VOID(plan::make_plan(supposed, host));
   return {};
 }
 

@@ -34,6 +34,7 @@ class HeldLayer {
   ~HeldLayer();
 
   const workspace::Layer& layer() const { return layer_; }
+  workspace::Layer& layer() { return layer_; }
   // The session is there: the layer is its own from here on, and the hold is given to it.
   UniqueFd keep() { return std::move(hold_); }
 
@@ -99,7 +100,7 @@ class Preparer {
   Result<void> add_bind(Draft& draft, BindRequest& asked);
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
   Result<void> make_directories(Draft& draft);
-  Result<HeldLayer> make_layer(plan::Workspace& over);
+  Result<HeldLayer> make_layer(const workspace::QuotaChoice& quota, plan::Workspace& over);
 
   PreparerSettings settings_;
   std::shared_ptr<const workspace::LayerRoot> layers_;

@@ -51,6 +51,7 @@ class SessionManager final : public Manager {
     std::shared_ptr<const plan::LaunchPlan> plan;  // none for a session of a former service
     std::shared_ptr<BoxSession> live;              // the same; stays when it is dead
     std::vector<UniqueFd> holds;                   // of its layers
+    std::map<std::string, SharedFd> memory;        // of its layers that lie in memory, by id
     std::deque<RunRecord> runs;
     std::shared_ptr<TurnQueue> layer_turn;  // commits and undos, one at a time
     bool is_being_removed = false;
@@ -80,6 +81,7 @@ class SessionManager final : public Manager {
   EntryPointer adopt(StoredSession stored);
   Result<EntryPointer> find(std::string_view id) const;
   SessionInfo info_of(const Entry& entry) const;
+  static void add_live_usage(const Entry& entry, SessionUsage& usage);
 
   // Creating (manager_create.cpp).
   asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared);
@@ -105,7 +107,13 @@ class SessionManager final : public Manager {
   void tell(EventKind kind, const Entry& entry, std::string detail);
 
   // Layers (manager_layers.cpp).
+  void take_memory(Entry& entry, std::vector<HeldLayer>& layers) const;
+  asio::awaitable<void> settle_layers(EntryPointer entry);
+  asio::awaitable<void> bound_layers();
   Result<std::string> layer_of(const Entry& entry, const LayerChoice& where) const;
+  // Opens a layer, with what lies in memory; for the pool.
+  using OpenLayer = std::function<Result<workspace::Layer>()>;
+  OpenLayer opener(const Entry& entry, const std::string& layer) const;
 
   asio::io_context& loop_;
   ManagerSettings settings_;
@@ -122,7 +130,8 @@ class SessionManager final : public Manager {
   std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);
   // Written down by the next sweep, many at a time.
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
-  std::vector<std::string> doomed_layers_;  // could not be removed yet
+  std::vector<std::string> doomed_layers_;              // could not be removed yet
+  std::chrono::steady_clock::time_point next_measure_;  // of all layers
   asio::steady_timer sweep_timer_;
   bool is_stopping_ = false;
   std::shared_ptr<bool> is_there_ = std::make_shared<bool>(true);
