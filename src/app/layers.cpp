@@ -115,11 +115,11 @@ void RunLayer::discard() {
 
 // A box whose write was denied to a workspace has handed nothing out for it, and changed nothing.
 Result<std::vector<workspace::Change>> RunLayer::changes() {
-  const auto upper = layer_.open_upper();
-  if (!upper && upper.error().code == Code::NotFound) return std::vector<workspace::Change>();
-  if (!upper) return unexpected(upper.error());
+  const auto uppers = layer_.open_uppers();
+  if (!uppers && uppers.error().code == Code::NotFound) return std::vector<workspace::Change>();
+  if (!uppers) return unexpected(uppers.error());
   TRY(const UniqueFd original, layer_.open_original());
-  return workspace::diff(layer_, *upper, original);
+  return workspace::diff(layer_, *uppers, original);
 }
 
 Result<std::string> RunLayer::finish(std::string_view name) {

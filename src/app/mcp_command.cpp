@@ -117,7 +117,10 @@ Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
 void add_install_options(CLI::App& app, McpOptions& options) {
   CLI::App* install = app.add_subcommand("install", "Enter the server into a client's settings");
   install->callback([&options] { options.install = true; });
-  install->add_option("--client", options.clients, "codex, claude, cursor or vscode");
+  CLI::Option* named =
+      install->add_option("--client", options.clients, "codex, claude, cursor or vscode");
+  install->add_flag("--all", options.all_clients, "Every client that is found here")
+      ->excludes(named);
   install->add_option("--interpreter", options.install_interpreters, "python, bash; or both")
       ->delimiter(',');
   install->add_option("--arg", options.install_arguments, "One more word for the server");
@@ -152,12 +155,28 @@ void add_mcp_options(CLI::App& app, McpOptions& options) {
   add_install_options(app, options);
 }
 
+namespace {
+
+int install(const McpOptions& options) {
+  InstallRequest request;
+  request.clients = options.clients;
+  if (!options.clients.empty()) request.choice = ClientChoice::Named;
+  if (options.all_clients) request.choice = ClientChoice::AllFound;
+  request.interpreters = options.install_interpreters;
+  request.arguments = options.install_arguments;
+  const auto told = install_mcp(request);
+  if (!told) return refuse(told.error());
+  const auto written = write_all(BorrowedFd(1), *told);
+  if (!written) return refuse(written.error());
+  if (request.choice != ClientChoice::None) return 0;
+  return refuse(
+      Error{Code::Invalid, 0, "nothing was written: choose with --client NAME, or --all"});
+}
+
+}  // namespace
+
 int mcp_command(const McpOptions& options) {
-  if (options.install) {
-    const auto installed =
-        install_mcp({options.clients, options.install_interpreters, options.install_arguments});
-    return installed ? 0 : refuse(installed.error());
-  }
+  if (options.install) return install(options);
   auto settings = make_settings(options);
   if (!settings) return refuse(settings.error());
   const auto served = mcp::serve_stdio(*std::move(settings));

@@ -30,6 +30,7 @@ struct McpOptions {
   bool allow_commit = false;
   bool install = false;
   std::vector<std::string> clients;
+  bool all_clients = false;
   std::vector<std::string> install_interpreters;
   std::vector<std::string> install_arguments;
 };

@@ -1,5 +1,7 @@
 #include "egress/box.h"
 
+#include "egress/shut_down.h"
+
 #include <array>
 #include <cerrno>
 
@@ -25,6 +27,7 @@ Box::Box(Services& services, plan::NetworkPlan network, EventSink sink)
 Box::~Box() {
   services_.poller.unwatch(calls_watch_);
   services_.poller.cancel(byte_timer_);
+  services_.poller.cancel(cut_timer_);
   for (auto& [id, waiting] : waiting_) {
     services_.poller.unwatch(waiting.watch);
     services_.poller.cancel(waiting.deadline);
@@ -60,7 +63,10 @@ void Box::on_listener(std::uint32_t events) {
 void Box::take_call(const WaitingCall& call) {
   auto attempt = read_call(call);
   if (!attempt) return;
-  if (pid_namespace_.empty()) pid_namespace_ = pid_namespace_of(call.thread);
+  if (pid_namespace_.empty()) {
+    std::string found = pid_namespace_of(call.thread);
+    if (calls_->still_waits(call.id)) pid_namespace_ = std::move(found);
+  }
   if (call.number == SYS_listen) return on_listen(*attempt);
   if (call.number == SYS_connect && attempt->kind.domain == AF_UNIX) {
     return on_unix_connect(*std::move(attempt));
@@ -129,41 +135,31 @@ std::vector<std::string> Box::names_of(const Endpoint& to) const {
   return names_->pins().names_of(to.address, Pins::Clock::now());
 }
 
-void Box::check_bytes() {
-  byte_timer_ = Poller::kNone;
-  if (connections_.look_at_all()) {
-    std::vector<std::uint64_t> all;
-    for (const auto& [cookie, connection] : connections_.open()) all.push_back(cookie);
-    sink_(Denied{Denied::Act::Send, "its connections", "",
-                 "more was sent than its budget has; they were cut"});
-    cut(all);
-  }
+void Box::count_bytes() {
+  if (!connections_.counts_bytes() || byte_timer_ != Poller::kNone) return;
   if (connections_.open().empty()) return;
   byte_timer_ =
       services_.poller.call_at(Poller::Clock::now() + kByteCheck, [this] { check_bytes(); });
 }
 
-std::size_t Box::cut(const std::vector<std::uint64_t>& cookies) {
-  std::vector<ino_t> sockets;
-  sockets.reserve(cookies.size());
-  for (const std::uint64_t cookie : cookies)
-    sockets.push_back(connections_.open().at(cookie).inode);
-  return shut_down_inside(pid_namespace_, sockets);
+void Box::check_bytes() {
+  byte_timer_ = Poller::kNone;
+  if (connections_.look_at_all()) {
+    std::vector<std::uint64_t> left;
+    for (const auto& [cookie, connection] : connections_.open()) {
+      if (!condemned_.contains(cookie)) left.push_back(cookie);
+    }
+    if (!left.empty()) {
+      sink_(Denied{Denied::Act::Send, "its connections", "",
+                   "more was sent than its budget has; they were cut"});
+    }
+    cut_connections(left);
+  }
+  count_bytes();
 }
 
-std::size_t Box::narrow(const authority::AuthoritySet& to, Existing existing) {
-  network_.authority = network_.authority.attenuate(to);
-  connections_.set_budgets(network_.authority);
-  if (existing == Existing::Keep) return 0;
-  std::vector<std::uint64_t> lost;
-  for (const auto& [cookie, connection] : connections_.open()) {
-    std::vector<std::string> names;
-    if (!connection.name.empty()) names.push_back(connection.name);
-    const ConnectVerdict verdict =
-        decide_connect(network_.authority, connection.socket.peer, names);
-    if (verdict.kind != ConnectVerdict::Kind::Outside) lost.push_back(cookie);
-  }
-  return cut(lost);
+bool Box::on_socket_gone(std::uint64_t cookie, const Counters& counters) {
+  return connections_.ended(cookie, counters) || published_.erase(cookie) > 0;
 }
 
 }  // namespace glovebox::egress

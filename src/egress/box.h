@@ -49,6 +49,7 @@ class Box {
  public:
   // Calls that wait at a time. Each keeps descriptors, which all boxes of the broker share.
   static constexpr std::size_t kMostWaiting = 64;
+  static constexpr std::size_t kMostListeners = 1024;
 
   Box(Services& services, plan::NetworkPlan network, EventSink sink);
   Box(const Box&) = delete;
@@ -58,8 +59,10 @@ class Box {
   // Makes sure of the published ports.
   Result<void> reserve();
   Result<void> start(launch::NetworkFiles files);
-  std::size_t narrow(const authority::AuthoritySet& to, Existing existing);
+  Narrowed narrow(const authority::AuthoritySet& to, Existing existing);
   Connections& connections() { return connections_; }
+  // True: it was one of this box's.
+  bool on_socket_gone(std::uint64_t cookie, const Counters& counters);
 
  private:
   struct Waiting {
@@ -67,6 +70,11 @@ class Box {
     Poller::Token watch = Poller::kNone;
     Poller::Token deadline = Poller::kNone;
     Poller::Token signals = Poller::kNone;
+  };
+  // A socket that may listen outside.
+  struct Listener {
+    Endpoint inside;
+    ino_t inode = 0;
   };
 
   void on_listener(std::uint32_t events);
@@ -99,8 +107,15 @@ class Box {
   void bind_outside(Attempt& attempt, const Endpoint& where);
 
   void deny(const Attempt& attempt, Denied denied, int error);
+  void count_bytes();  // from now on, while there is a budget and something to count
   void check_bytes();
-  std::size_t cut(const std::vector<std::uint64_t>& cookies);
+
+  // Narrowing (box_narrow.cpp).
+  bool is_granted(const Endpoint& to, const std::string& name) const;
+  void refuse_waiting();
+  std::size_t cut_connections(const std::vector<std::uint64_t>& cookies);
+  std::size_t cut_listeners();
+  std::size_t carry_out_cuts();
   std::vector<std::string> names_of(const Endpoint& to) const;
 
   Services& services_;
@@ -110,11 +125,14 @@ class Box {
   std::unique_ptr<Notifications> calls_;  // from start() on
   Poller::Token calls_watch_ = Poller::kNone;
   std::unique_ptr<NameServer> names_;
-  std::map<std::uint64_t, Waiting> waiting_;    // by the call's id
-  std::map<std::uint16_t, UniqueFd> reserved_;  // by the port inside, until it is bound
-  std::set<std::uint64_t> published_;           // cookies of sockets that may listen outside
-  std::string pid_namespace_;                   // of the box, known from its first call on
-  UniqueFd spare_;                              // a plain IPv4 socket, made ahead
+  std::map<std::uint64_t, Waiting> waiting_;     // by the call's id
+  std::map<std::uint16_t, UniqueFd> reserved_;   // by the port inside, until it is bound
+  std::map<std::uint64_t, Listener> published_;  // by cookie
+  std::set<std::uint64_t> condemned_;            // connections that are cut as soon as found
+  Poller::Token cut_timer_ = Poller::kNone;
+  Poller::Clock::duration cut_pause_{0};
+  std::string pid_namespace_;  // of the box, known from its first call on
+  UniqueFd spare_;             // a plain IPv4 socket, made ahead
   Poller::Token byte_timer_ = Poller::kNone;
 };
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 namespace glovebox::egress {
 namespace {
@@ -81,6 +82,7 @@ void Box::bind_outside(Attempt& attempt, const Endpoint& where) {
   const std::uint64_t id = attempt.call.id;
   const int domain = domain_for(attempt, where);
   if (domain != attempt.kind.domain) return void(calls_->answer(id, 0, EAFNOSUPPORT));
+  if (published_.size() >= kMostListeners) return void(calls_->answer(id, 0, ENOBUFS));
   auto made = make_like(attempt.original, domain);
   if (!made) return void(calls_->answer(id, 0, made.error().os_errno));
   set_number(*made, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -100,7 +102,9 @@ void Box::bind_outside(Attempt& attempt, const Endpoint& where) {
   }
   const bool done = hand_in(attempt);
   if (done) {
-    published_.insert(cookie_of(attempt.made));
+    struct stat info{};
+    (void)::fstat(attempt.made.get(), &info);  // cannot fail on a socket that is open
+    published_.emplace(cookie_of(attempt.made), Listener{attempt.to(), info.st_ino});
     sink_(Listening{attempt.to().to_text(), where.to_text()});
   }
   calls_->answer(id, 0, done ? 0 : EMFILE);

@@ -16,7 +16,6 @@ namespace {
 using Kind = ConnectVerdict::Kind;
 
 constexpr std::chrono::milliseconds kSignalCheck{50};
-constexpr std::chrono::milliseconds kByteCheck{100};
 // Never seen by programs: the kernel starts the call again, or makes it EINTR, as the signal's
 // handler asks for.
 constexpr int kRestart = 512;  // ERESTARTSYS
@@ -257,10 +256,7 @@ void Box::note(const Attempt& attempt) {
                             std::chrono::steady_clock::now(),
                             {}};
   connections_.add(std::move(connection));
-  if (connections_.counts_bytes() && byte_timer_ == Poller::kNone) {
-    byte_timer_ =
-        services_.poller.call_at(Poller::Clock::now() + kByteCheck, [this] { check_bytes(); });
-  }
+  count_bytes();
 }
 
 }  // namespace glovebox::egress

@@ -18,18 +18,23 @@ struct Broker::State {
   std::unique_ptr<Services> services;
   std::map<BoxId, std::unique_ptr<Box>> boxes;
   BoxId last = 0;
+  Poller::Clock::time_point next_look;  // at all connections, after news were lost
 
   Result<Box*> find(BoxId id) {
     const auto found = boxes.find(id);
     if (found == boxes.end()) return fail(Code::NotFound, "the broker has no box {}", id);
     return found->second.get();
   }
-  void on_endings() const {
-    endings->take([this](std::uint64_t cookie, Counters counters) {
+  void on_endings() {
+    const bool all = endings->take([this](std::uint64_t cookie, Counters counters) {
       for (const auto& [id, box] : boxes) {
-        if (box->connections().ended(cookie, counters)) return;
+        if (box->on_socket_gone(cookie, counters)) return;
       }
     });
+    const auto now = Poller::Clock::now();
+    if (all || now < next_look) return;
+    next_look = now + std::chrono::seconds(1);
+    for (const auto& [id, box] : boxes) (void)box->connections().look_at_all();
   }
 };
 
@@ -82,8 +87,7 @@ Result<void> Broker::start(BoxId box, launch::NetworkFiles files) {
   return found->start(std::move(files));
 }
 
-Result<std::size_t> Broker::narrow(BoxId box, const authority::AuthoritySet& to,
-                                   Existing existing) {
+Result<Narrowed> Broker::narrow(BoxId box, const authority::AuthoritySet& to, Existing existing) {
   TRY(Box * found, state_->find(box));
   return found->narrow(to, existing);
 }

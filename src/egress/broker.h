@@ -40,6 +40,12 @@ using BoxId = std::uint64_t;
 // What happens to connections that a narrowed authority no longer grants.
 enum class Existing : std::uint8_t { Keep, Cut };
 
+// What came of narrowing a box.
+struct Narrowed {
+  authority::AuthoritySet lost;  // what was granted and is not any more
+  std::size_t cut = 0;           // connections and listeners that were ended
+};
+
 class Broker {
  public:
   static Result<Broker> open(const BrokerSettings& settings);
@@ -58,9 +64,10 @@ class Broker {
   // The second half, when the box has started: what it handed out.
   Result<void> start(BoxId box, launch::NetworkFiles files);
 
-  // From now on the box may do what both its authority and `to` grant. Returns how many connections
-  // were cut.
-  Result<std::size_t> narrow(BoxId box, const authority::AuthoritySet& to, Existing existing);
+  // From now on the box may do what both its authority and `to` grant, with the smaller budgets. A
+  // connect that waits and is no longer granted is refused. With Cut, what the box has hidden from
+  // the search is looked for again until it is gone.
+  Result<Narrowed> narrow(BoxId box, const authority::AuthoritySet& to, Existing existing);
 
   // Forgets a box. Calls of it that still wait fail with ENOSYS, as the kernel does it.
   void remove(BoxId box);

@@ -1,14 +1,8 @@
 #include "egress/connections.h"
 
 #include "base/quantity.h"
-#include "egress/notifications.h"
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <filesystem>
-
-#include <sys/socket.h>
 
 namespace glovebox::egress {
 
@@ -68,6 +62,14 @@ bool Connections::ended(std::uint64_t cookie, const Counters& counters) {
   return true;
 }
 
+bool Connections::is_over(std::uint64_t cookie) const {
+  const auto found = open_.find(cookie);
+  // Where the kernel does not tell, nothing more can be known of it than that it was shut down.
+  if (found == open_.end() || endings_ == nullptr) return true;
+  const auto look = endings_->look(found->second.socket);
+  return !look || !look->open || endings_->destroy(found->second.socket);
+}
+
 bool Connections::look_at_all() {
   if (endings_ == nullptr) return false;
   std::vector<std::uint64_t> gone;
@@ -83,47 +85,6 @@ bool Connections::look_at_all() {
 void Connections::close_all() {
   (void)look_at_all();  // for the counters
   while (!open_.empty()) (void)ended(open_.begin()->first, {});
-}
-
-namespace {
-
-namespace fs = std::filesystem;
-
-std::size_t shut_down_of(const fs::path& process, const std::vector<ino_t>& sockets) {
-  std::size_t count = 0;
-  std::error_code ignored;  // a process that has ended meanwhile has nothing open
-  UniqueFd pidfd;
-  for (const auto& entry : fs::directory_iterator(process / "fd", ignored)) {
-    const std::string link = fs::read_symlink(entry.path(), ignored).string();
-    const bool meant = std::ranges::any_of(
-        sockets, [&](ino_t inode) { return link == fmt::format("socket:[{}]", inode); });
-    if (!meant) continue;
-    if (!pidfd) pidfd = open_process(std::atoi(process.filename().c_str()));
-    const UniqueFd socket = fetch_descriptor(pidfd, std::atoi(entry.path().filename().c_str()));
-    if (socket && ::shutdown(socket.get(), SHUT_RDWR) == 0) ++count;
-  }
-  return count;
-}
-
-}  // namespace
-
-std::string pid_namespace_of(pid_t thread) {
-  std::error_code ignored;
-  return fs::read_symlink(fmt::format("/proc/{}/ns/pid", thread), ignored);
-}
-
-std::size_t shut_down_inside(const std::string& wanted, const std::vector<ino_t>& sockets) {
-  std::error_code ignored;
-  if (wanted.empty() || sockets.empty()) return 0;
-  std::size_t count = 0;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos) {
-      continue;
-    }
-    if (fs::read_symlink(entry.path() / "ns/pid", ignored).string() != wanted) continue;
-    count += shut_down_of(entry.path(), sockets);
-  }
-  return count;
 }
 
 }  // namespace glovebox::egress

@@ -40,6 +40,8 @@ class Connections {
   void add(OpenConnection connection);
   // True: it was one of these.
   bool ended(std::uint64_t cookie, const Counters& counters);
+  // True: whoever has it, it carries nothing any more. Ends it itself where that is allowed.
+  bool is_over(std::uint64_t cookie) const;
   // Looks at all of them anew. True when more was sent than the budget has.
   bool look_at_all();
   // Reports those that are left as ended now.
@@ -61,11 +63,5 @@ class Connections {
   std::chrono::steady_clock::time_point next_look_;
   std::map<std::uint64_t, OpenConnection> open_;  // by cookie
 };
-
-// Shuts the sockets with these inodes down, in every process of the box, which its pid namespace
-// names, that has one. Returns how many were found.
-std::size_t shut_down_inside(const std::string& pid_namespace, const std::vector<ino_t>& sockets);
-// The pid namespace of a thread, as its link in /proc reads; empty when it is gone.
-std::string pid_namespace_of(pid_t thread);
 
 }  // namespace glovebox::egress

@@ -88,11 +88,11 @@ struct Request {
 };
 
 // An IPv4 connection of an IPv6 socket is found among the IPv4 ones.
-Request request_for(const SocketName& name) {
+Request request_for(const SocketName& name, std::uint16_t type) {
   const int family = name.peer.address.family() == authority::Family::V4 ? AF_INET : AF_INET6;
   Request request{};
   request.header.nlmsg_len = sizeof(request);
-  request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.header.nlmsg_type = type;
   request.header.nlmsg_flags = NLM_F_REQUEST;
   request.body.sdiag_family = static_cast<__u8>(family);
   request.body.sdiag_protocol = IPPROTO_TCP;
@@ -128,22 +128,27 @@ Result<Endings> Endings::open() {
   return Endings(std::move(events), std::move(questions));
 }
 
-void Endings::take(const Ended& ended) const {
+bool Endings::take(const Ended& ended) const {
   constexpr int kAtOnce = 64;
+  bool all = true;
   alignas(nlmsghdr) std::array<char, kBuffer> buffer;
   for (int i = 0; i < kAtOnce; ++i) {
     const ssize_t size = ::recv(events_.get(), buffer.data(), buffer.size(), 0);
-    if (size < 0 && errno == ENOBUFS) continue;
-    if (size <= 0) return;
+    if (size < 0 && errno == ENOBUFS) {
+      all = false;
+      continue;
+    }
+    if (size <= 0) break;
     each_message({buffer.data(), static_cast<std::size_t>(size)}, [&](const nlmsghdr& header) {
       if (!holds_message(header)) return;
       ended(cookie_in(body_of(header).id), counters_in(header));
     });
   }
+  return all;
 }
 
 std::optional<Endings::Look> Endings::look(const SocketName& name) const {
-  const Request request = request_for(name);
+  const Request request = request_for(name, SOCK_DIAG_BY_FAMILY);
   if (::send(questions_.get(), &request, sizeof(request), 0) < 0) return std::nullopt;
   alignas(nlmsghdr) std::array<char, kBuffer> buffer;
   const ssize_t size = ::recv(questions_.get(), buffer.data(), buffer.size(), 0);
@@ -156,6 +161,21 @@ std::optional<Endings::Look> Endings::look(const SocketName& name) const {
     result = Look{is_open(message.idiag_state), counters_in(header)};
   });
   return result;
+}
+
+bool Endings::destroy(const SocketName& name) const {
+  Request request = request_for(name, SOCK_DESTROY);
+  request.header.nlmsg_flags |= NLM_F_ACK;
+  if (::send(questions_.get(), &request, sizeof(request), 0) < 0) return false;
+  struct Reply {
+    nlmsghdr header;
+    nlmsgerr error;
+    std::array<char, kBuffer> rest;
+  };
+  Reply reply{};
+  const ssize_t size = ::recv(questions_.get(), &reply, sizeof(reply), 0);
+  return size >= static_cast<ssize_t>(NLMSG_LENGTH(sizeof(nlmsgerr))) &&
+         reply.header.nlmsg_type == NLMSG_ERROR && reply.error.error == 0;
 }
 
 }  // namespace glovebox::egress

@@ -36,8 +36,9 @@ class Endings {
   static Result<Endings> open();
 
   BorrowedFd fd() const { return events_; }  // readable when something may have ended
-  // Calls `ended` for each socket that was destroyed meanwhile, whoever's it was.
-  void take(const Ended& ended) const;
+  // Calls `ended` for each socket that was destroyed meanwhile, whoever's it was. False: there were
+  // more than the kernel keeps, and some are not told of; look() finds them.
+  bool take(const Ended& ended) const;
 
   struct Look {
     bool open = false;  // the program still has it; it may be closing otherwise
@@ -45,6 +46,8 @@ class Endings {
   };
   // Nothing: it is gone.
   std::optional<Look> look(const SocketName& name) const;
+  // Ends a connection, whoever has it. False: this is for root alone, or the kernel does not do it.
+  bool destroy(const SocketName& name) const;
 
  private:
   Endings(UniqueFd events, UniqueFd questions)

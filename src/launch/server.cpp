@@ -68,17 +68,23 @@ LauncherServer::~LauncherServer() {
 Result<void> LauncherServer::run() {
   if (!ready_) return fail_os(errno, "epoll");
   TRY_VOID(poll_for(client_.get(), EPOLLIN, kClientToken));
+  int patience = kQuietMs;
   while (true) {
     // What can be made ahead of need is made while nothing else happens: beside a box that is just
-    // starting it would take a core from it.
-    TRY(const Served first, serve_ready(kQuietMs));
+    // starting it would take a core from it. Once it is quiet, one thing after the other, looking
+    // for requests in between.
+    TRY(const Served first, serve_ready(patience));
     if (first == Served::Gone) return {};
+    patience = kQuietMs;
     if (first == Served::Something) {
       (void)check_due_limits();
       continue;
     }
     TRY_VOID(watch_new_boxes());
-    if (launcher_.stock_up()) continue;
+    if (launcher_.stock_up()) {
+      patience = 0;
+      continue;
+    }
     TRY(const Served second, serve_ready(check_due_limits()));
     if (second == Served::Gone) return {};
   }
@@ -196,6 +202,13 @@ Result<void> LauncherServer::poll_for(int fd, std::uint32_t events, std::uint64_
   return {};
 }
 
+// Closing a descriptor ends the watch only when no other process has it too, and the client has the
+// pidfd of each box.
+void LauncherServer::stop_polling(int fd) {
+  // One that was never watched is no failure.
+  if (fd >= 0) (void)::epoll_ctl(ready_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
 void LauncherServer::check_limits(Running& running) {
   const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Skip);
   if (counts.out_of_memory) return end_by(running, LimitKind::Memory);
@@ -242,6 +255,8 @@ void LauncherServer::end_box(std::uint64_t id) {
                  WEXITED);  // it has ended, or has been killed and is waited for
   if (running.limit == 0) check_limits(running);
   const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Read);
+  stop_polling(running.box.init.get());
+  stop_polling(running.box.cgroup.memory_event_fd());
   ReplyPacket reply{};
   reply.kind = ReplyKind::Ended;
   reply.id = id;

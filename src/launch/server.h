@@ -43,6 +43,7 @@ class LauncherServer {
   Result<void> watch_new_boxes();
   Result<void> watch_box(std::uint64_t id);
   Result<void> poll_for(int fd, std::uint32_t events, std::uint64_t which);
+  void stop_polling(int fd);
   void check_limits(Running& running);
   void check_cpu(Running& running);
   void end_by(Running& running, LimitKind limit);

@@ -196,8 +196,9 @@ Result<void> PlanView::check_steps() const {
       if (step.op == 0 || step.op > kLastOp || step.zero != 0) return malformed("unknown step");
       const auto op = static_cast<Op>(step.op);
       const std::uint64_t used = op == Op::AttachTree     ? 1
-                                 : op == Op::MountOverlay ? 1 + (step.b != 0 ? 1U : 0U)
+                                 : op == Op::MountOverlay ? 1 + (step.b & 1U) + (step.b >> 1U)
                                                           : 0;
+      if (op == Op::MountOverlay && step.b >> 1U > kMaxFrozen) return malformed("frozen layers");
       if (used > 0 && (step.a >= header_->trees.count || header_->trees.count - step.a < used)) {
         return malformed("tree index");
       }

@@ -52,6 +52,7 @@ struct Region {
   std::optional<host::PathFacts> source{};
   Upper upper = Upper::None;
   std::optional<host::PathFacts> layer{};  // with Upper::Layer and Upper::Image
+  std::vector<host::PathFacts> frozen{};   // below it, the topmost first
   friend bool operator==(const Region&, const Region&) = default;
 };
 

@@ -18,7 +18,15 @@ using authority::Rule;
 // Judged by the broker each time, so a change reaches boxes that run.
 bool is_decided_anew(const authority::Capability& capability) {
   return std::holds_alternative<authority::ConnectTCP>(capability) ||
-         std::holds_alternative<authority::ResolveName>(capability);
+         std::holds_alternative<authority::ResolveName>(capability) ||
+         std::holds_alternative<authority::ListenTCP>(capability);
+}
+
+// Built into the box, or counted by each of its processes for itself.
+bool is_fixed_at_start(authority::BudgetKind kind) {
+  using authority::BudgetKind;
+  return kind == BudgetKind::Cpu || kind == BudgetKind::Disk || kind == BudgetKind::Inodes ||
+         kind == BudgetKind::OpenFiles;
 }
 
 std::string lost(const Rule& rule) {
@@ -57,7 +65,7 @@ void take_budgets(const Policy& before, const Policy& after, Narrowing& result,
     const auto held = before.authority.budget(info.kind);
     const auto next = after.authority.budget(info.kind);
     if (held == next) continue;
-    const bool is_smaller = next && (!held || *next < *held);
+    const bool is_smaller = next && (!held || *next < *held) && !is_fixed_at_start(info.kind);
     const std::string line =
         next ? fmt::format("{}={}", info.word, authority::amount_to_text(info.kind, *next))
              : fmt::format("{}: no limit", info.word);

@@ -37,9 +37,9 @@ class PolicySet {
 };
 
 // What a new policy means for the boxes that run under the old one. A running box never gains
-// anything. What the broker and the supervisor decide anew each time (connections, names, budgets)
-// is taken away at once; what was built into the box when it started (paths, environment, modules)
-// stays until it ends.
+// anything. What the broker and the supervisor decide anew each time (connections, names, ports,
+// most budgets) is taken away at once; what was built into the box when it started (paths,
+// environment, modules, the sizes of its disks, its tables of open files) stays until it ends.
 struct Narrowing {
   // To be united with the authority of a running box: denials of connections and names, and the
   // smaller budgets. Empty when nothing can be taken away at once.

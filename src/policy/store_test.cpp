@@ -74,6 +74,13 @@ TEST(Narrowing, PathsAndWhateverWidensHoldForNewBoxesOnly) {
                           "workspace: rw instead of what the caller says"));
 }
 
+TEST(Narrowing, BudgetsThatAreBuiltIntoABoxHoldForNewBoxesOnly) {
+  const Narrowing result = narrowed("pids: 9", "pids: 5\ndisk: 1MiB\ninodes: 10\nopen_files: 64");
+  EXPECT_THAT(result.at_once, ElementsAre("pids=5"));
+  EXPECT_THAT(result.for_new_boxes, ElementsAre("disk=1048576", "inodes=10", "open_files=64"));
+  EXPECT_FALSE(result.cut.budget(authority::BudgetKind::Disk));
+}
+
 TEST(Narrowing, EqualPoliciesChangeNothing) {
   EXPECT_EQ(narrowed("pids: 5\nfs: {read: [\"/a/*\"]}", "fs: [{read: \"/a/*/**\"}]\npids: 5"),
             Narrowing{});

@@ -258,6 +258,7 @@ void read_identity(ObjectReader& reader, CreateOrder& order) {
 
 void read_labels(ObjectReader& reader, CreateOrder& order, BodyProblems& problems) {
   order.session.name = reader.text("name").value_or("");
+  order.session.prove = reader.flag("prove").value_or(false);
   for (Field& label : reader.text_map("labels")) {
     if (label.name.starts_with(kOwnLabels)) {
       problems.add("'labels.{}': names that begin with '{}' are the service's own", label.name,

@@ -26,10 +26,11 @@ asio::awaitable<Answer> delete_session(Call& call);
 asio::awaitable<Answer> session_report(Call& call);
 asio::awaitable<Answer> session_denials(Call& call);
 
-// Runs (run_routes.cpp, pty_route.cpp).
+// Runs (run_routes.cpp, resumable_run.cpp, pty_route.cpp).
 asio::awaitable<Answer> run_code(Call& call);
 asio::awaitable<Answer> run_status(Call& call);
 asio::awaitable<Answer> run_logs(Call& call);
+asio::awaitable<Answer> run_events(Call& call);
 asio::awaitable<Answer> signal_run(Call& call);
 asio::awaitable<Answer> open_pty(Call& call);
 

@@ -279,6 +279,7 @@ json::object report_json(const session::SessionReport& report) {
   json::object object;
   object["session"] = session_state(report.info);
   object["enforced"] = guarantees_json(report.guarantees);
+  object["proved"] = texts_json(report.proved);
   object["terms"] = guarantees_json(report.terms);
   object["waived"] = texts_json(report.waived);
   object["plan"] = report.plan_text;

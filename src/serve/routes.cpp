@@ -28,6 +28,7 @@ constexpr std::array kRoutes = {
     Route{Post, GLOVEBOX_SESSION "/run", Scope::Create, run_code},
     Route{Get, GLOVEBOX_SESSION "/runs/{run}", Scope::Read, run_status},
     Route{Get, GLOVEBOX_SESSION "/runs/{run}/logs", Scope::Read, run_logs},
+    Route{Get, GLOVEBOX_SESSION "/runs/{run}/events", Scope::Create, run_events},
     Route{Post, GLOVEBOX_SESSION "/signal", Scope::Create, signal_run},
     Route{Get, GLOVEBOX_SESSION "/pty", Scope::Create, open_pty},
 

@@ -249,11 +249,16 @@ asio::awaitable<void> obey_signals(Service& service, Server& server) {
   for (;;) {
     const auto [problem, number] = co_await signals.async_wait(kTuple);
     if (problem || number != SIGHUP) break;
-    const auto changed = reload_policies(service);
+    const auto changed = reload_policies(service, egress::Existing::Keep);
     const auto reopened = service.audit.reopen();
     for (const Error* error :
          {changed ? nullptr : &changed.error(), reopened ? nullptr : &reopened.error()}) {
       if (error != nullptr) service.log.write(observe::LogLevel::Error, error->message);
+    }
+    if (changed) {
+      service.log.write(
+          observe::LogLevel::Info, "policies reloaded",
+          {{"changed", changed->changes.size()}, {"narrowed", changed->sessions.size()}});
     }
   }
   service.log.write(observe::LogLevel::Info, "ending");
@@ -306,7 +311,7 @@ Result<void> run_service(ServiceSetup setup) {
   service.audit = std::move(audit);
   service.environment = std::move(environment);
   service.secret_names = secrets;
-  TRY_VOID(reload_policies(service));
+  TRY_VOID(reload_policies(service, egress::Existing::Keep));
   observe_sessions(service);
   Server server(
       io, config.http, [&service](Exchange& exchange) { return dispatch(service, exchange); },

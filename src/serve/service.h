@@ -31,6 +31,8 @@ namespace glovebox::serve {
 // How many denials are remembered, of all sessions together.
 inline constexpr std::size_t kKeptDenials = 4'096;
 
+class ResumableRun;
+
 struct Service {
   Service(asio::io_context& loop, const Config& settings, session::Manager& sessions,
           observe::LogLevel level)
@@ -52,6 +54,8 @@ struct Service {
   std::deque<session::SessionEvent> denials;
   // Sessions that have had background runs: their records are asked for after the box is gone too.
   std::map<std::string, std::shared_ptr<session::LiveSession>, std::less<>> with_background;
+  // Runs whose clients may come back, by their ids (resumable_run.h).
+  std::map<std::string, std::shared_ptr<ResumableRun>, std::less<>> resumable;
   // Bytes of all layers when last looked, and what uploads added since.
   std::uint64_t layer_bytes = 0;
   std::function<HttpCounts()> http_counts;
@@ -73,8 +77,14 @@ asio::awaitable<Response> dispatch(Service& service, Exchange& exchange);
 // Tells metrics and audit about what happens to sessions. Once, after the start.
 void observe_sessions(Service& service);
 
-// Loads the policies of the directory again; the old ones stay when any is wrong.
-Result<std::size_t> reload_policies(Service& service);
+// What a reload of the policies did.
+struct Reloaded {
+  std::vector<policy::PolicyChange> changes;
+  std::vector<session::NarrowedSession> sessions;
+};
+// Loads the policies of the directory again, and narrows the boxes that run under them. The old
+// ones stay, and nothing happens to any box, when any is wrong.
+Result<Reloaded> reload_policies(Service& service, egress::Existing existing);
 
 // Runs something that blocks on the pool and comes back to the loop with what it returned.
 template <class Function>

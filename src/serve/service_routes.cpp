@@ -57,6 +57,56 @@ void add_file(json::array& policies, const policy::PolicyFile& file, std::string
   }
 }
 
+Result<egress::Existing, ApiError> read_existing(const Call& call, const json::value& body) {
+  BodyProblems problems;
+  bool cut = false;
+  {
+    ObjectReader reader(body, "", problems, unknown_fields(call));
+    cut = reader.flag("cut").value_or(false);
+  }
+  TRY_VOID(problems.check());
+  return cut ? egress::Existing::Cut : egress::Existing::Keep;
+}
+
+json::array lines_json(const std::vector<std::string>& lines) {
+  json::array array;
+  for (const std::string& line : lines) array.emplace_back(line);
+  return array;
+}
+
+std::string_view change_word(policy::PolicyChange::Kind kind) {
+  switch (kind) {
+    case policy::PolicyChange::Kind::Added: return "added";
+    case policy::PolicyChange::Kind::Removed: return "removed";
+    case policy::PolicyChange::Kind::Changed: return "changed";
+  }
+  return "unknown";
+}
+
+json::object reloaded_json(const Reloaded& reloaded) {
+  json::array policies;
+  for (const policy::PolicyChange& change : reloaded.changes) {
+    json::object one;
+    one["name"] = change.file;
+    if (!change.sandbox.empty()) one["sandbox"] = change.sandbox;
+    one["change"] = change_word(change.kind);
+    one["at_once"] = lines_json(change.narrowing.at_once);
+    one["for_new_sessions"] = lines_json(change.narrowing.for_new_boxes);
+    policies.push_back(std::move(one));
+  }
+  json::array sessions;
+  for (const session::NarrowedSession& session : reloaded.sessions) {
+    sessions.push_back({{"session_id", session.id},
+                        {"policy", session.policy},
+                        {"at_once", lines_json(session.box.at_once)},
+                        {"for_new_sessions", lines_json(session.box.for_new_boxes)},
+                        {"connections_cut", session.box.cut}});
+  }
+  return {{"changed", reloaded.changes.size()},
+          {"policies", std::move(policies)},
+          {"sessions", std::move(sessions)}};
+}
+
 void set_gauges(Service& service) {
   const auto sessions = service.manager.counts();
   observe::Metrics& metrics = service.metrics;
@@ -75,13 +125,17 @@ void set_gauges(Service& service) {
 
 }  // namespace
 
-Result<std::size_t> reload_policies(Service& service) {
-  if (service.config.policy_directory.empty()) return std::size_t{0};
-  TRY(const std::vector<policy::NamedText> documents,
-      read_policies(service.config.policy_directory));
-  const auto changes = service.policies->reload(documents);
-  if (!changes) return fail(Code::Invalid, "{}", policy::to_text(changes.error()));
-  return changes->size();
+Result<Reloaded> reload_policies(Service& service, egress::Existing existing) {
+  Reloaded reloaded;
+  if (!service.config.policy_directory.empty()) {
+    TRY(const std::vector<policy::NamedText> documents,
+        read_policies(service.config.policy_directory));
+    auto changes = service.policies->reload(documents);
+    if (!changes) return fail(Code::Invalid, "{}", policy::to_text(changes.error()));
+    reloaded.changes = *std::move(changes);
+  }
+  reloaded.sessions = service.manager.narrow(reloaded.changes, existing);
+  return reloaded;
 }
 
 asio::awaitable<Answer> ping(Call& /*call*/) { co_return empty_answer(); }
@@ -147,13 +201,18 @@ asio::awaitable<Answer> list_policies(Call& call) {
 }
 
 asio::awaitable<Answer> reload(Call& call) {
-  const auto changed = reload_policies(call.service);
-  if (!changed) {
-    audit(call, "reload", {{"refused", changed.error().message}});
-    co_return refuse(400, "INVALID_POLICY", "{}", changed.error().message);
+  CO_TRY(const json::value body, co_await read_json(call, Empty::Fine));
+  CO_TRY(const egress::Existing existing, read_existing(call, body));
+  const auto reloaded = reload_policies(call.service, existing);
+  if (!reloaded) {
+    audit(call, "reload", {{"refused", reloaded.error().message}});
+    co_return refuse(400, "INVALID_POLICY", "{}", reloaded.error().message);
   }
-  audit(call, "reload", {{"changed", *changed}});
-  co_return json_answer(200, {{"changed", *changed}});
+  audit(call, "reload",
+        {{"changed", reloaded->changes.size()},
+         {"narrowed", reloaded->sessions.size()},
+         {"cut", existing == egress::Existing::Cut}});
+  co_return json_answer(200, reloaded_json(*reloaded));
 }
 
 }  // namespace glovebox::serve

@@ -2,6 +2,7 @@
 #include "serve/create_order.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/run_order.h"
 #include "serve/until_gone.h"
 
 #include <boost/json/array.hpp>
@@ -184,13 +185,31 @@ asio::awaitable<Answer> session_report(Call& call) {
 
 namespace {
 
+std::string denial_frame(const session::SessionEvent& event) {
+  return fmt::format("id: {}\nevent: denied\ndata: {}\n\n", event.number,
+                     json::serialize(event_json(event)));
+}
+
+// Denials that are remembered and came after the one that a client had last.
+std::string denials_after(const Call& call, const std::string& id, std::uint64_t after) {
+  std::string frames;
+  if (after == 0) return frames;
+  for (const session::SessionEvent& event : call.service.denials) {
+    if (event.session == id && event.number > after) frames += denial_frame(event);
+  }
+  return frames;
+}
+
 // Denials as they happen, until the client goes.
-asio::awaitable<Answer> follow_denials(Call& call, const std::string& id) {
+asio::awaitable<Answer> follow_denials(Call& call, std::string id) {
+  CO_TRY(const std::uint64_t after, last_event_id(call.request));
   Response head;
   head.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}};
   call.exchange.begin(std::move(head), Length{});
   const auto feed = call.service.manager.watch();
+  const std::string missed = denials_after(call, id, after);
   if (const auto sent = co_await call.exchange.flush_head(); !sent) co_return already_sent();
+  if (const auto sent = co_await call.exchange.send(missed); !sent) co_return already_sent();
   for (;;) {
     const auto next = co_await until_gone(call.exchange, feed->next());
     if (!next) break;
@@ -199,8 +218,7 @@ asio::awaitable<Answer> follow_denials(Call& call, const std::string& id) {
     const bool over = event.kind == session::EventKind::Deleted;
     if (event.kind != session::EventKind::Denied && !over) continue;
     if (over) break;
-    const std::string frame = fmt::format("id: {}\nevent: denied\ndata: {}\n\n", event.number,
-                                          json::serialize(event_json(event)));
+    const std::string frame = denial_frame(event);
     if (const auto sent = co_await call.exchange.send(frame); !sent) break;
   }
   (void)co_await call.exchange.finish("");  // the client may be gone

@@ -88,14 +88,19 @@ asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
     phase_ = Phase::Over;
     co_return unexpected(*start_problem_);
   }
+  if (plan.network) {
+    most_connections_ = plan.network->authority.budget(authority::BudgetKind::Connections);
+    most_egress_ = plan.network->authority.budget(authority::BudgetKind::EgressBytes);
+  }
+  ready_at_ = std::chrono::steady_clock::now();
   watch_wall();
   co_return Result<void>();
 }
 
 void BoxSession::watch_wall() {
   if (!settings_.watch.wall) return;
-  wall_.expires_after(
-      std::chrono::duration_cast<std::chrono::steady_clock::duration>(*settings_.watch.wall));
+  wall_.expires_at(ready_at_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                   *settings_.watch.wall));
   wall_.async_wait([weak = weak_from_this()](const error_code& problem) {
     const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
     if (problem || !self) return;

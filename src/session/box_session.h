@@ -31,6 +31,7 @@ using SharedFd = std::shared_ptr<const UniqueFd>;
 struct BoxSettings {
   guest::Hello hello;
   plan::Watch watch;  // wall and output_bytes are kept here
+  plan::CgroupPlan cgroup;
   std::string spool_directory;
   LiveSession::OnEnd on_end;
   LiveSession::OnRun on_run;
@@ -99,6 +100,10 @@ class BoxSession final : public LiveSession {
   void close(EndCause cause, std::string sentence);
   // Ends it because of a limit that somebody else keeps.
   void end_by(launch::LimitKind limit) { lose(EndCause::Limit, limit, {}); }
+  // From now on the box has at most what `to` grants of the network, and the smaller budgets: of
+  // those that can be lowered while it runs. Never widens anything.
+  NarrowedBox narrow(const authority::AuthoritySet& to, std::optional<std::uint64_t> cpus_milli,
+                     egress::Existing existing);
   std::uint64_t box_id() const { return box_id_; }
   const std::string& cgroup() const { return cgroup_; }
   // What is written into its layers that have a budget, in the order of plan::handed_layers().
@@ -160,6 +165,13 @@ class BoxSession final : public LiveSession {
   void watch_wall();
   Error over_error() const;
 
+  // Narrowing (box_narrow.cpp).
+  void narrow_network(const authority::AuthoritySet& to, egress::Existing existing,
+                      NarrowedBox& narrowed);
+  void narrow_cgroup(const authority::AuthoritySet& to, std::optional<std::uint64_t> cpus_milli,
+                     NarrowedBox& narrowed);
+  void narrow_watch(const authority::AuthoritySet& to, NarrowedBox& narrowed);
+
   // Runs (box_run.cpp).
   asio::awaitable<Result<std::shared_ptr<RunState>>> begin_run(RunRequest request,
                                                                RunRecord::Kind kind);
@@ -194,6 +206,9 @@ class BoxSession final : public LiveSession {
   Wakeup started_;
   asio::steady_timer timer_;  // of the start, then of the end
   asio::steady_timer wall_;
+  std::chrono::steady_clock::time_point ready_at_;  // from when on its time counts
+  std::optional<std::uint64_t> most_connections_;   // budgets that the broker keeps
+  std::optional<std::uint64_t> most_egress_;
   std::optional<Error> start_problem_;
   guest::ShellKind shell_ = guest::ShellKind::None;
   std::shared_ptr<TurnQueue> queue_;

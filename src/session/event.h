@@ -22,6 +22,7 @@ enum class EventKind : std::uint8_t {
   Deleted,  // and so is the session
   Committed,
   Undone,
+  Narrowed,  // its policy was reloaded, and the box lost something
 };
 // "created", "run_started", ...
 std::string_view to_text(EventKind kind);
@@ -34,7 +35,7 @@ struct SessionEvent {
   std::string policy_digest;
   std::optional<RunRecord> run;
   std::optional<SessionEnd> end;
-  std::string detail;  // Denied: what, and what was missing. Committed: how much
+  std::string detail;  // Denied: what, and what was missing. Committed: how much. Narrowed: what
   friend bool operator==(const SessionEvent&, const SessionEvent&) = default;
 };
 

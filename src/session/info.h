@@ -100,12 +100,28 @@ struct SessionUsage {
 struct SessionReport {
   SessionInfo info;
   std::vector<plan::Guarantee> guarantees;
+  std::vector<std::string> proved;  // names of guarantees that the box has shown
   std::vector<plan::Guarantee> terms;
   std::vector<std::string> waived;
   std::string
       plan_text;  // as `glovebox explain` prints it; empty for a session of a former service
   SessionUsage usage;
   std::vector<RunRecord> recent_runs;
+};
+
+// What a running box lost to a reload of its policy. Lines are those of policy::Narrowing.
+struct NarrowedBox {
+  std::vector<std::string> at_once;        // in force
+  std::vector<std::string> for_new_boxes;  // this box was started with the old ones, and keeps them
+  std::size_t cut = 0;                     // connections that were ended
+  friend bool operator==(const NarrowedBox&, const NarrowedBox&) = default;
+};
+
+struct NarrowedSession {
+  std::string id;
+  std::string policy;  // as the session named it
+  NarrowedBox box;
+  friend bool operator==(const NarrowedSession&, const NarrowedSession&) = default;
 };
 
 }  // namespace glovebox::session

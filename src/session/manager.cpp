@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <set>
 
 #include <fcntl.h>
@@ -81,6 +82,7 @@ Result<void> SessionManager::open() {
   preparing.hidden.push_back(state);
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
+  preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
   TRY(preparer_, Preparer::open(std::move(preparing)));
   TRY(store_, Store::open(state + "/sessions.db"));
   TRY_VOID(recover());
@@ -238,6 +240,7 @@ Result<SessionReport> SessionManager::report(std::string_view id) const {
   SessionReport report;
   report.info = info_of(*entry);
   report.guarantees = entry->record.guarantees;
+  report.proved = entry->record.proved;
   report.terms = entry->record.terms;
   report.waived.assign(report.info.effective.waived.begin(), report.info.effective.waived.end());
   if (entry->plan) report.plan_text = plan::to_text(*entry->plan);

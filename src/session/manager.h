@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "egress/broker.h"
 #include "policy/store.h"
 #include "session/event.h"
 #include "session/info.h"
@@ -28,6 +29,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -151,6 +153,14 @@ class Manager {
   virtual Counts counts() const = 0;
   // Bytes in all layers, by their disk use. Walks them, on the pool.
   virtual asio::awaitable<Result<std::uint64_t>> layer_bytes() = 0;
+
+  // After a reload of the policies: every running box whose policy is among the changed ones loses
+  // at once what it was granted of the network and is not any more, and gets the smaller budgets,
+  // as far as a running box can. None gains anything. With Cut, connections that are no longer
+  // granted are ended, also those that an earlier reload has left. Sessions that were on their way
+  // are narrowed before create() returns.
+  virtual std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
+                                              egress::Existing existing) = 0;
 
   // Every event, on the loop, before anybody else hears of it; for audit and metrics. It must not
   // wait and must not call back.

@@ -1,6 +1,7 @@
 // How a session begins, and what its box tells later.
 #include "session/co_try.h"
 #include "session/pool.h"
+#include "session/prove.h"
 #include "session/session_manager.h"
 #include "session/uuid.h"
 
@@ -91,6 +92,7 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared, const std::st
   settings.hello.workspace = prepared.home;
   settings.hello.shells.assign(std::begin(kShells), std::end(kShells));
   settings.watch = prepared.plan.watch;
+  settings.cgroup = prepared.plan.cgroup;
   settings.spool_directory = spool_directory_;
   const std::weak_ptr<bool> there = is_there_;
   settings.on_end = [this, there, id](const SessionEnd& end) {
@@ -122,6 +124,15 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
   newborn.book->session = newborn.live;
   boxes_.emplace(box_id, newborn.book);
   auto begun = co_await newborn.live->begin(*newborn.plan, settings_.start_timeout);
+  if (begun && prepared->effective.prove) {
+    auto proved = co_await prove(*newborn.live, settings_.state_directory);
+    if (proved) {
+      newborn.proved = *std::move(proved);
+    } else {
+      newborn.live->close(EndCause::Deleted, proved.error().message);
+      begun = unexpected(std::move(proved).error());
+    }
+  }
   if (begun) co_return newborn;
   (void)co_await await_gone(newborn.live);  // bounded; the layer is removed in any case
   co_return unexpected(std::move(begun).error());
@@ -156,11 +167,14 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   info.last_run_at = info.created_at;
   info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
   entry->record.guarantees = prepared.plan.guarantees;
+  entry->record.proved = newborn.proved;
   entry->record.terms = prepared.plan.terms;
   take_memory(*entry, prepared.layers);
+  entry->origin = prepared.origin;
   sessions_.emplace(newborn.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
+  narrow_newborn(*entry, prepared);
   return entry;
 }
 

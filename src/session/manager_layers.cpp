@@ -14,21 +14,21 @@ namespace glovebox::session {
 namespace {
 
 Result<void> write_body(DiffForm form, const std::vector<workspace::Change>& changes,
-                        const UniqueFd& upper, const UniqueFd& original,
+                        const workspace::Uppers& uppers, const UniqueFd& original,
                         const workspace::Sink& sink) {
   switch (form) {
     case DiffForm::Json: return sink(workspace::diff_to_json(changes) + "\n");
-    case DiffForm::TarGz: return workspace::write_tar_gz(changes, upper, {}, sink);
+    case DiffForm::TarGz: return workspace::write_tar_gz(changes, uppers, {}, sink);
     case DiffForm::Unified: break;
   }
-  return workspace::write_unified(changes, upper, original, workspace::Reader::Program, sink);
+  return workspace::write_unified(changes, uppers, original, workspace::Reader::Program, sink);
 }
 
 Result<DiffBody> make_diff(const workspace::Layer& layer, DiffForm form, const std::string& spool,
                            std::uint64_t most) {
-  TRY(const UniqueFd upper, layer.open_upper());
+  TRY(const workspace::Uppers uppers, layer.open_uppers());
   TRY(const UniqueFd original, layer.open_original());
-  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, upper, original));
+  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, uppers, original));
   DiffBody body;
   body.changes = changes.size();
   TRY(body.file, open_file(spool, O_RDWR | O_TMPFILE, 0600));
@@ -37,7 +37,7 @@ Result<DiffBody> make_diff(const workspace::Layer& layer, DiffForm form, const s
     if (body.size > most) return fail(Code::Exhausted, "the diff is larger than {} bytes", most);
     return write_all(body.file, bytes);
   };
-  TRY_VOID(write_body(form, changes, upper, original, sink));
+  TRY_VOID(write_body(form, changes, uppers, original, sink));
   if (::lseek(body.file.get(), 0, SEEK_SET) != 0) return fail_os(errno, "go back in the diff");
   return body;
 }

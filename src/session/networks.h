@@ -27,6 +27,9 @@ class BoxNetwork {
 
   // Once, with what the box handed out, before its agent is greeted.
   Result<void> take(launch::NetworkFiles files) { return broker_->start(box_, std::move(files)); }
+  Result<egress::Narrowed> narrow(const authority::AuthoritySet& to, egress::Existing existing) {
+    return broker_->narrow(box_, to, existing);
+  }
 
  private:
   std::shared_ptr<egress::Broker> broker_;

@@ -6,6 +6,7 @@
 #include "plan/make_plan.h"
 #include "session/directories.h"
 #include "session/prepare_draft.h"
+#include "session/prove.h"
 #include "workspace/layer_quota.h"
 
 #include <algorithm>
@@ -166,6 +167,7 @@ Result<void> Preparer::add_authority(Draft& draft) {
 Result<void> Preparer::add_places(Draft& draft) {
   for (WorkspaceRequest& one : draft.asked.workspaces) TRY_VOID(add_workspace(draft, one));
   for (BindRequest& one : draft.asked.binds) TRY_VOID(add_bind(draft, one));
+  if (draft.asked.prove) TRY_VOID(add_probe(draft));
   return {};
 }
 
@@ -196,6 +198,19 @@ Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
   asked.path = place.at.path;
   draft.workspaces.push_back(
       {place.at.path, *asked.mode, asked.persist.value_or(Persist::Keep), {}});
+  draft.spec.workspaces.push_back(std::move(place));
+  return {};
+}
+
+// The program that tries the box's walls. It is the service's own choice, so no bound of the
+// caller's concerns it.
+Result<void> Preparer::add_probe(Draft& draft) {
+  auto found = host::look_up(settings_.probe);
+  if (!found) return fail(Code::Unsupported, "prove: {}", found.error().message);
+  plan::Workspace place;
+  place.mode = Mode::Read;
+  place.at = *std::move(found);
+  place.inside = kProbeInside;
   draft.spec.workspaces.push_back(std::move(place));
   return {};
 }
@@ -274,6 +289,8 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request) {
   if (!draft.workspaces.empty()) prepared.home = draft.workspaces.front().path;
   prepared.effective = std::move(draft.asked);
   prepared.workspaces = std::move(draft.workspaces);
+  prepared.origin = std::move(draft.origin);
+  prepared.policies = std::move(draft.policies);
   return prepared;
 }
 

@@ -44,12 +44,23 @@ class HeldLayer {
   UniqueFd hold_;
 };
 
+// Where among the policies of the service one was found.
+struct PolicyOrigin {
+  std::string file;
+  std::string sandbox;
+  friend bool operator==(const PolicyOrigin&, const PolicyOrigin&) = default;
+};
+
 struct Prepared {
   plan::LaunchPlan plan;
   SessionRequest effective;  // defaults filled in, paths resolved, values of variables left out
   std::vector<WorkspaceInfo> workspaces;
   std::vector<HeldLayer> layers;  // of the workspaces that have one, in their order
   std::string home;               // where runs start
+  // Of a policy of the service's: where it is from, and the set it was found in. A reload narrows
+  // boxes with such a one.
+  std::optional<PolicyOrigin> origin;
+  std::shared_ptr<const policy::PolicySet> policies;
 };
 
 enum class PolicyFiles : std::uint8_t {
@@ -64,6 +75,7 @@ struct PreparerSettings {
   std::shared_ptr<policy::PolicyStore> policies;  // may be empty
   PolicyFiles policy_files = PolicyFiles::Refused;
   std::chrono::milliseconds default_idle = kDefaultIdle;
+  std::string probe;  // the program glovebox-probe, for sessions that are to be proved
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -92,12 +104,13 @@ class Preparer {
   struct Draft;
   Result<Draft> draft(const SessionRequest& request);
   Result<void> apply_policy(Draft& draft);
-  Result<policy::CompiledPolicy> find_policy(const PolicyChoice& choice);
+  Result<policy::CompiledPolicy> find_policy(Draft& draft);
   Result<policy::CompiledPolicy> find_template(const std::string& name);
   Result<void> add_authority(Draft& draft);
   Result<void> add_places(Draft& draft);
   Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
   Result<void> add_bind(Draft& draft, BindRequest& asked);
+  Result<void> add_probe(Draft& draft);
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
   Result<void> make_directories(Draft& draft);
   Result<HeldLayer> make_layer(const workspace::QuotaChoice& quota, plan::Workspace& over);

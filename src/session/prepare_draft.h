@@ -17,6 +17,8 @@ struct Preparer::Draft {
   std::vector<WorkspaceInfo> workspaces;
   std::vector<std::size_t> missing;  // workspaces whose directory is to be made
   std::optional<policy::WorkspaceMode> most;
+  std::optional<PolicyOrigin> origin;
+  std::shared_ptr<const policy::PolicySet> policies;
 };
 
 }  // namespace glovebox::session

@@ -46,7 +46,8 @@ Result<policy::CompiledPolicy> Preparer::find_template(const std::string& name) 
   return compiled;
 }
 
-Result<policy::CompiledPolicy> Preparer::find_policy(const PolicyChoice& choice) {
+Result<policy::CompiledPolicy> Preparer::find_policy(Draft& draft) {
+  const PolicyChoice& choice = draft.asked.policy;
   if (!choice.document.empty()) {
     TRY(const policy::PolicyFile file, told(policy::compile(choice.document, kInline)));
     return told(policy::select_sandbox(file, choice.sandbox));
@@ -55,7 +56,10 @@ Result<policy::CompiledPolicy> Preparer::find_policy(const PolicyChoice& choice)
   if (settings_.policies) {
     const auto set = settings_.policies->current();
     if (const policy::PolicyFile* file = set->find(reference.source)) {
-      return told(policy::select_sandbox(*file, reference.sandbox));
+      TRY(policy::CompiledPolicy found, told(policy::select_sandbox(*file, reference.sandbox)));
+      draft.origin = PolicyOrigin{reference.source, found.policy.name};
+      draft.policies = set;
+      return found;
     }
   }
   if (reference.kind == policy::Reference::Kind::Template) {
@@ -73,7 +77,7 @@ Result<policy::CompiledPolicy> Preparer::find_policy(const PolicyChoice& choice)
 Result<void> Preparer::apply_policy(Draft& draft) {
   const PolicyChoice& choice = draft.asked.policy;
   if (choice.name.empty() && choice.document.empty()) return {};
-  TRY(const policy::CompiledPolicy compiled, find_policy(choice));
+  TRY(const policy::CompiledPolicy compiled, find_policy(draft));
   const policy::Policy& chosen = compiled.policy;
   TRY(const std::string digest, policy::digest(chosen));
   if (!choice.if_digest.empty() && choice.if_digest != digest) {

@@ -94,6 +94,8 @@ struct SessionRequest {
   // Nothing: kDefaultIdle, or what the service is set to. Zero: never.
   std::optional<std::chrono::milliseconds> idle_timeout;
   std::string hostname = "box";
+  // The box shows what its report says before anybody uses it (prove.h).
+  bool prove = false;
   std::set<std::string> waived;
 
   friend bool operator==(const SessionRequest&, const SessionRequest&) = default;

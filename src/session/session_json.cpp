@@ -96,6 +96,7 @@ Result<json::object> encode_request(const SessionRequest& request) {
   if (request.idle_timeout) object["idle_ms"] = request.idle_timeout->count();
   object["hostname"] = request.hostname;
   object["waived"] = json::value_from(request.waived);
+  object["prove"] = request.prove;
   return object;
 }
 
@@ -142,6 +143,7 @@ Result<SessionRequest> decode_request(const json::object& object) {
   }
   request.hostname = text(object, "hostname");
   request.waived = json::value_to<std::set<std::string>>(object.at("waived"));
+  if (const json::value* prove = object.if_contains("prove")) request.prove = prove->as_bool();
   return request;
 }
 
@@ -218,6 +220,7 @@ Result<std::string> encode_record(const SessionRecord& record) {
                       {"runs", info.runs},
                       {"end", encode_end(info.end)},
                       {"guarantees", encode(record.guarantees)},
+                      {"proved", json::value_from(record.proved)},
                       {"terms", encode(record.terms)},
                       {"output_bytes", record.usage.output_bytes},
                       {"cpu_ns", optional_number(record.usage.cpu_ns)},
@@ -240,6 +243,9 @@ Result<SessionRecord> decode_record(std::string_view text) {
     SessionRecord record;
     TRY(record.info, decode_info(object));
     record.guarantees = decode_guarantees(object.at("guarantees"));
+    if (const json::value* proved = object.if_contains("proved")) {
+      record.proved = json::value_to<std::vector<std::string>>(*proved);
+    }
     record.terms = decode_guarantees(object.at("terms"));
     record.usage.runs = record.info.runs;
     record.usage.output_bytes = json::value_to<std::uint64_t>(object.at("output_bytes"));

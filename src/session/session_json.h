@@ -14,6 +14,7 @@ namespace glovebox::session {
 struct SessionRecord {
   SessionInfo info;
   std::vector<plan::Guarantee> guarantees;
+  std::vector<std::string> proved;
   std::vector<plan::Guarantee> terms;
   SessionUsage usage;
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;

@@ -40,6 +40,8 @@ class SessionManager final : public Manager {
   asio::awaitable<Abilities> probe() override;
   Counts counts() const override;
   asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
+  std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
+                                      egress::Existing existing) override;
   void observe(std::function<void(const SessionEvent&)> observer) override;
   std::unique_ptr<EventFeed> watch() override;
   asio::awaitable<void> stop(LayerFate fate) override;
@@ -54,6 +56,7 @@ class SessionManager final : public Manager {
     std::map<std::string, SharedFd> memory;        // of its layers that lie in memory, by id
     std::deque<RunRecord> runs;
     std::shared_ptr<TurnQueue> layer_turn;  // commits and undos, one at a time
+    std::optional<PolicyOrigin> origin;
     bool is_being_removed = false;
   };
   using EntryPointer = std::shared_ptr<Entry>;
@@ -72,6 +75,7 @@ class SessionManager final : public Manager {
     std::shared_ptr<const plan::LaunchPlan> plan;
     std::shared_ptr<BoxSession> live;
     std::shared_ptr<BoxBook> book;
+    std::vector<std::string> proved;
   };
 
   // Opening (manager.cpp).
@@ -94,6 +98,10 @@ class SessionManager final : public Manager {
   void on_box_ended(std::uint64_t box, const launch::RemoteEnd& end);
   void on_launcher_gone(const std::vector<std::uint64_t>& boxes);
   asio::awaitable<Result<void>> try_box(const std::string& directory);
+
+  // Narrowing (manager_narrow.cpp).
+  NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
+  void narrow_newborn(Entry& entry, const Prepared& prepared);
 
   // Ending (manager_end.cpp).
   asio::awaitable<bool> await_gone(std::shared_ptr<BoxSession> live);

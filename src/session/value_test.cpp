@@ -39,6 +39,7 @@ SessionRecord full_record() {
   info.runs = 3;
   info.end = SessionEnd{EndCause::Limit, launch::LimitKind::Memory, "why", info.created_at};
   record.guarantees = {{"net", "a namespace"}};
+  record.proved = {"net"};
   record.usage = {3, 17, 5, std::nullopt};
   return record;
 }

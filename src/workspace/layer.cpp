@@ -86,6 +86,21 @@ Result<Backing> read_backing(BorrowedFd dir) {
   return memory.exists() ? Backing::Tmpfs : Backing::Directory;
 }
 
+// What a layer stands on, and what is put into it, is read from its directory.
+Result<void> check_stack(const LayerRoot& root, const LayerRequest& request) {
+  if (request.fill && request.quota.backing != Backing::Directory) {
+    return fail(Code::Unsupported, "a layer with a budget cannot begin with something in it");
+  }
+  for (const std::string& id : request.below) {
+    TRY(const UniqueFd dir, open_file_at(root.dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    TRY(const Backing backing, read_backing(dir));
+    if (backing == Backing::Directory) continue;
+    return fail(Code::Unsupported, "layer {} has a budget, and nothing can stand on it: it is a {}",
+                id, to_text(backing));
+  }
+  return {};
+}
+
 Result<Layer> open_by_id(const LayerRoot& root, const std::string& id) {
   TRY(UniqueFd dir, open_file_at(root.dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   TRY(const std::string facts_text, read_file_at(dir, "layer.json"));
@@ -122,6 +137,7 @@ Result<LayerRoot> open_layer_root(const std::string& path) {
 }
 
 Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
+  TRY_VOID(check_stack(root, request));
   TRY(const UniqueFd original, open_file(request.origin, O_PATH | O_DIRECTORY | O_NOFOLLOW));
   TRY(const Node node, look(original));
   LayerFacts facts;
@@ -131,8 +147,10 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
   facts.uid = ::geteuid();
   facts.upper_uid = request.upper_uid.value_or(::geteuid());
   facts.upper_gid = request.upper_gid.value_or(::getegid());
+  facts.below = request.below;
   TRY(facts.id, make_id(facts.created));
   TRY(Base base, make_base(original));
+  if (request.base) base = *request.base;
 
   const std::string draft = ".new-" + facts.id;
   if (::mkdirat(root.dir.get(), draft.c_str(), 0700) != 0) {
@@ -144,6 +162,10 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
   if (auto backed = make_backing(root, dir, draft, request, facts, mode); !backed) {
     (void)remove_tree(root.dir, draft);  // the reason is told; a rest is collected later
     return unexpected(std::move(backed).error());
+  }
+  if (request.fill) {
+    TRY(const UniqueFd upper, open_file_at(dir, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    TRY_VOID(request.fill(upper));
   }
   TRY_VOID(move_new(root.dir, draft, root.dir, facts.id));
   std::string path = fmt::format("{}/{}", root.path, facts.id);
@@ -188,6 +210,21 @@ Result<UniqueFd> Layer::open_upper() const {
     return open_file_at(mount, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   }
   return open_file_at(dir_, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+}
+
+Result<Uppers> Layer::open_uppers() const {
+  std::vector<UniqueFd> trees;
+  TRY(UniqueFd top, open_upper());
+  trees.push_back(std::move(top));
+  for (const std::string& id : facts_.below) {
+    TRY(UniqueFd tree, open_file(frozen_path(id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    trees.push_back(std::move(tree));
+  }
+  return Uppers(std::move(trees));
+}
+
+std::string Layer::frozen_path(const std::string& id) const {
+  return fmt::format("{}/{}/box/upper", path_.substr(0, path_.rfind('/')), id);
 }
 
 Result<UniqueFd> Layer::open_original() const {

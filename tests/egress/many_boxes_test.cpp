@@ -137,9 +137,9 @@ class ManyBoxes : public testing::Test {
   }
   std::size_t narrow(const Box& box, const std::vector<std::string>& terms, Existing existing) {
     const std::lock_guard lock(mutex_);
-    const auto count = broker_->narrow(box.id, granting(terms), existing);
-    EXPECT_TRUE(count);
-    return *count;
+    const auto narrowed = broker_->narrow(box.id, granting(terms), existing);
+    EXPECT_TRUE(narrowed);
+    return narrowed->cut;
   }
 
   DnsServer dns_{"127.50.0.53"};

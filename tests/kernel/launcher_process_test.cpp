@@ -31,6 +31,7 @@ namespace glovebox::launch {
 namespace {
 
 constexpr int kPatienceMs = 20'000;
+constexpr int kMeasuredMs = 400;
 constexpr std::size_t kPooledCgroups = 12;  // two controllers, six ahead
 
 std::string launcher_program() {
@@ -83,12 +84,20 @@ std::uint64_t status_number(pid_t pid, const std::string& key) {
   return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at + key.size(), nullptr, 10);
 }
 
-// Directories of boxes and pools below the places where this plan's cgroups are made.
-std::size_t box_cgroups(const plan::LaunchPlan& plan) {
+// Processor time of a process so far.
+std::uint64_t cpu_ms(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/schedstat", pid));
+  EXPECT_TRUE(text);
+  return text ? std::strtoull(text->c_str(), nullptr, 10) / 1'000'000 : 0;
+}
+
+// Directories of one launcher's boxes and pools, below where this plan's cgroups are made.
+std::size_t box_cgroups(const plan::LaunchPlan& plan, pid_t launcher) {
+  const std::string prefix = fmt::format("glovebox-{}-", launcher);
   std::size_t count = 0;
   for (const plan::Controller& controller : plan.cgroup.controllers) {
     for (const auto& entry : std::filesystem::directory_iterator(controller.parent)) {
-      if (entry.path().filename().string().starts_with("glovebox-")) ++count;
+      if (entry.path().filename().string().starts_with(prefix)) ++count;
     }
   }
   return count;
@@ -216,13 +225,28 @@ TEST_F(LauncherProcess, AThousandBoxesLeaveNoGrowth) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(run(plan).code, 0);
   const std::uint64_t memory = status_number(client_->pid(), "VmRSS:");
   const std::uint64_t files = status_number(client_->pid(), "FDSize:");
-  const std::size_t cgroups = box_cgroups(plan);
+  const pid_t launcher = client_->pid();
+  const std::size_t cgroups = box_cgroups(plan, launcher);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(run(plan).code, 0);
   EXPECT_LE(status_number(client_->pid(), "VmRSS:"), memory + 256) << "KiB";
   EXPECT_EQ(status_number(client_->pid(), "FDSize:"), files);
-  EXPECT_LE(box_cgroups(plan), cgroups + kPooledCgroups);
+  EXPECT_LE(box_cgroups(plan, launcher), cgroups + kPooledCgroups);
   client_.reset();
-  EXPECT_EQ(box_cgroups(plan), 0u) << "a launcher that ends takes its cgroups along";
+  EXPECT_EQ(box_cgroups(plan, launcher), 0u) << "a launcher that ends takes its cgroups along";
+}
+
+// The client may keep the handle of a box that is gone; the launcher must have forgotten its own.
+TEST_F(LauncherProcess, AnEndedBoxCostsTheLauncherNothing) {
+  UniqueFd output;
+  const auto box = start(plan_for({"true"}), output);
+  ASSERT_TRUE(box) << box.error().message;
+  EXPECT_EQ(follow(*box, output).code, 0);
+  ASSERT_TRUE(client_->await_end(box->id));
+  EXPECT_EQ(run(plan_for({"true"})).code, 0);
+  const std::uint64_t before = cpu_ms(client_->pid());
+  pollfd nothing{-1, 0, 0};
+  EXPECT_EQ(::poll(&nothing, 1, kMeasuredMs), 0);  // the time that is measured
+  EXPECT_LT(cpu_ms(client_->pid()) - before, kMeasuredMs / 2);
 }
 
 TEST_F(LauncherProcess, BoxesRunAtTheSameTime) {

@@ -1,0 +1,85 @@
+// What a reload of the policies does to sessions that run.
+#include "session/session_manager.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace glovebox::session {
+namespace {
+
+using policy::PolicyChange;
+
+const PolicyChange* find_change(std::span<const PolicyChange> changes, const PolicyOrigin& origin) {
+  const auto found = std::ranges::find_if(changes, [&](const PolicyChange& change) {
+    return change.file == origin.file && change.sandbox == origin.sandbox;
+  });
+  return found == changes.end() ? nullptr : &*found;
+}
+
+const policy::CompiledPolicy* find_policy(const policy::PolicySet& set,
+                                          const PolicyOrigin& origin) {
+  const policy::PolicyFile* file = set.find(origin.file);
+  return file == nullptr ? nullptr : file->find(origin.sandbox);
+}
+
+std::optional<std::uint64_t> smaller(std::optional<std::uint64_t> left,
+                                     std::optional<std::uint64_t> right) {
+  if (!left || !right) return left ? left : right;
+  return std::min(*left, *right);
+}
+
+}  // namespace
+
+// What the session would get if it was asked for again: the box keeps of its own what lies within.
+NarrowedBox SessionManager::narrow_to(Entry& entry, const policy::Policy& now,
+                                      egress::Existing existing) {
+  const SessionRequest& asked = entry.record.info.effective;
+  authority::AuthoritySet most = now.authority.unite(asked.handed);
+  if (asked.ceiling) most = most.attenuate(*asked.ceiling);
+  NarrowedBox narrowed =
+      entry.live->narrow(most, smaller(asked.cpus_milli, now.cpus_milli), existing);
+  if (!narrowed.at_once.empty() || narrowed.cut > 0) {
+    std::string detail = fmt::format("{}", fmt::join(narrowed.at_once, "; "));
+    if (narrowed.cut > 0) detail += fmt::format("; {} connections cut", narrowed.cut);
+    tell(EventKind::Narrowed, entry, std::move(detail));
+  }
+  return narrowed;
+}
+
+// A session that was on its way while the policies changed: it was planned by those of before.
+void SessionManager::narrow_newborn(Entry& entry, const Prepared& prepared) {
+  if (!prepared.origin || !settings_.policies) return;
+  const auto set = settings_.policies->current();
+  if (set == prepared.policies) return;
+  if (const auto* now = find_policy(*set, *prepared.origin)) {
+    (void)narrow_to(entry, now->policy, egress::Existing::Keep);  // told as an event
+  }
+}
+
+std::vector<NarrowedSession> SessionManager::narrow(std::span<const PolicyChange> changes,
+                                                    egress::Existing existing) {
+  std::vector<NarrowedSession> all;
+  if (!settings_.policies) return all;
+  const auto set = settings_.policies->current();
+  for (const auto& [id, entry] : sessions_) {
+    if (!entry->origin || !entry->live || !entry->live->is_alive()) continue;
+    const PolicyChange* change = find_change(changes, *entry->origin);
+    // What an earlier reload has left open can be cut by a later one.
+    if (change == nullptr && existing == egress::Existing::Keep) continue;
+    NarrowedSession one{id, entry->record.info.effective.policy.name, {}};
+    if (const auto* now = find_policy(*set, *entry->origin)) {
+      one.box = narrow_to(*entry, now->policy, existing);
+    } else if (change != nullptr) {
+      one.box.for_new_boxes.emplace_back("the policy is gone; this box keeps what it has");
+    }
+    if (change != nullptr) {
+      const std::vector<std::string>& later = change->narrowing.for_new_boxes;
+      one.box.for_new_boxes.insert(one.box.for_new_boxes.end(), later.begin(), later.end());
+    }
+    if (one.box != NarrowedBox{}) all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace glovebox::session
