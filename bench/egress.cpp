@@ -1,8 +1,10 @@
-// What a connection through the broker costs, next to a direct one and to one through a proxy (the
-// way of programs that honour HTTP_PROXY), and what a busy box costs its neighbour.
+// What a connection through the broker costs, next to a direct one and to one through a proxy (by
+// HTTP's CONNECT and by SOCKS 5, the ways of programs that honour proxy variables), what a box
+// without grants pays, and what a busy box costs its neighbour.
 //
-// Workers do the measuring: copies of this program, one outside and two in boxes that one broker
-// serves. Rounds are interleaved. Run as root or as an ordinary user.
+// Workers do the measuring: copies of this program, one outside, two in boxes that one broker
+// serves, and one in a box without grants. Rounds are interleaved. Run as root or as an ordinary
+// user.
 
 #include "authority/terms.h"
 #include "base/file.h"
@@ -94,11 +96,51 @@ void drain(int fd) {
   ::close(fd);
 }
 
-void relay(int from, int target_port) {
-  char line[64];
-  if (::read(from, line, sizeof(line)) <= 0) return void(::close(from));
+enum class Way : std::uint8_t { Direct, HttpProxy, SocksProxy };
+
+constexpr std::string_view kHttpRequest =
+    "CONNECT server.test:443 HTTP/1.1\r\nHost: server.test\r\n\r\n";
+constexpr std::string_view kHttpAnswer = "HTTP/1.1 200 Connection established\r\n\r\n";
+constexpr std::string_view kSocksGreeting("\x05\x01\x00", 3);
+constexpr std::string_view kSocksMethod("\x05\x00", 2);
+constexpr std::string_view kSocksRequest("\x05\x01\x00\x03\x0bserver.test\x01\xbb", 18);
+constexpr std::string_view kSocksAnswer("\x05\x00\x00\x01\x7f\x32\x00\x01\x01\xbb", 10);
+
+bool put(int fd, std::string_view text) {
+  return ::send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+}
+
+bool take(int fd, std::size_t size) {
+  char buffer[128];
+  return ::recv(fd, buffer, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+}
+
+// What a client says to a proxy before it can speak to the server, and what it waits for.
+bool ask_proxy(int fd, Way way) {
+  if (way == Way::HttpProxy) return put(fd, kHttpRequest) && take(fd, kHttpAnswer.size());
+  if (way == Way::Direct) return true;
+  return put(fd, kSocksGreeting) && take(fd, kSocksMethod.size()) && put(fd, kSocksRequest) &&
+         take(fd, kSocksAnswer.size());
+}
+
+// The proxy's side of it: -1 when the client went away.
+int answer_client(int from, int target_port) {
+  char first = 0;
+  if (::recv(from, &first, 1, MSG_PEEK) != 1) return -1;
+  const bool is_socks = first == kSocksGreeting.front();
+  if (is_socks) {
+    if (!take(from, kSocksGreeting.size()) || !put(from, kSocksMethod)) return -1;
+  }
+  if (!take(from, is_socks ? kSocksRequest.size() : kHttpRequest.size())) return -1;
   const int to = dial(target_port);
-  (void)!::write(from, "ok\n", 3);
+  if (to >= 0 && put(from, is_socks ? kSocksAnswer : kHttpAnswer)) return to;
+  ::close(to);
+  return -1;
+}
+
+void relay(int from, int target_port) {
+  const int to = answer_client(from, target_port);
+  if (to < 0) return void(::close(from));
   std::vector<char> block(kBlock);
   ssize_t size = 0;
   while ((size = ::read(from, block.data(), block.size())) > 0) {
@@ -108,23 +150,36 @@ void relay(int from, int target_port) {
   ::close(from);
 }
 
-int serve() {
-  int port = 0;
-  int proxy_port = 0;
-  const int server = listen_somewhere(&port);
-  const int proxy = listen_somewhere(&proxy_port);
-  std::printf("%d %d\n", port, proxy_port);
-  (void)std::fflush(stdout);
-  std::thread([proxy, port] {
-    while (true) {
-      const int fd = ::accept4(proxy, nullptr, nullptr, SOCK_CLOEXEC);
-      if (fd >= 0) std::thread(relay, fd, port).detach();
-    }
-  }).detach();
+void serve_proxy(int listener, int target_port) {
   while (true) {
-    pollfd waits[2] = {{server, POLLIN, 0}, {0, POLLIN, 0}};
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd >= 0) std::thread(relay, fd, target_port).detach();
+  }
+}
+
+// Takes connections in batches, so that it does not run beside the one that is being timed.
+void serve_quietly(int listener) {
+  (void)::fcntl(listener, F_SETFL, O_NONBLOCK);
+  while (true) {
+    ::usleep(2000);
+    for (int fd = 0; (fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) ::close(fd);
+  }
+}
+
+// Prints its ports: one that takes bytes, a quiet one, and a proxy to each.
+int serve() {
+  std::array<int, 4> ports{};
+  std::array<int, 4> listeners{};
+  for (std::size_t i = 0; i < ports.size(); ++i) listeners.at(i) = listen_somewhere(&ports.at(i));
+  std::printf("%d %d %d %d\n", ports[0], ports[1], ports[2], ports[3]);
+  (void)std::fflush(stdout);
+  std::thread(serve_quietly, listeners[1]).detach();
+  std::thread(serve_proxy, listeners[2], ports[0]).detach();
+  std::thread(serve_proxy, listeners[3], ports[1]).detach();
+  while (true) {
+    pollfd waits[2] = {{listeners[0], POLLIN, 0}, {0, POLLIN, 0}};
     if (::poll(waits, 2, -1) < 0 || waits[1].revents != 0) ::_exit(0);
-    const int fd = ::accept4(server, nullptr, nullptr, SOCK_CLOEXEC);
+    const int fd = ::accept4(listeners[0], nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) std::thread(drain, fd).detach();
   }
 }
@@ -132,15 +187,11 @@ int serve() {
 // ---- Workers.
 
 // One after the other, each timed from socket(2) on.
-void time_connects(int port, int count, bool through_proxy) {
+void time_connects(int port, int count, Way way) {
   for (int i = 0; i < count; ++i) {
     const auto start = Clock::now();
     const int fd = dial(port);
-    if (through_proxy && fd >= 0) {
-      char line[8];
-      (void)!::write(fd, "CONNECT\n", 8);
-      (void)!::read(fd, line, sizeof(line));
-    }
+    (void)ask_proxy(fd, way);  // one that failed is seen in the transfers
     std::cout << us_since(start) << ' ';
     ::close(fd);
   }
@@ -148,13 +199,10 @@ void time_connects(int port, int count, bool through_proxy) {
 }
 
 // MB/s of one long transfer.
-void time_transfer(int port, int megabytes, bool through_proxy) {
+void time_transfer(int port, int megabytes, Way way) {
   const int fd = dial(port);
   std::vector<char> block(kBlock);
-  if (through_proxy) {
-    (void)!::write(fd, "CONNECT\n", 8);
-    (void)!::read(fd, block.data(), 8);
-  }
+  if (!ask_proxy(fd, way)) return void(std::cout << 0 << std::endl);
   const auto start = Clock::now();
   const std::size_t blocks = static_cast<std::size_t>(megabytes) * (1U << 20) / kBlock;
   for (std::size_t i = 0; i < blocks; ++i) {
@@ -164,6 +212,30 @@ void time_transfer(int port, int megabytes, bool through_proxy) {
   (void)!::read(fd, block.data(), 1);
   std::cout << megabytes / (us_since(start) / 1e6) << std::endl;
   ::close(fd);
+}
+
+// To a listener of the worker's own, on the loopback of where it lives.
+void time_own(int count) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(where);
+  auto* generic = reinterpret_cast<sockaddr*>(&where);
+  if (::bind(listener, generic, length) != 0 || ::listen(listener, 64) != 0 ||
+      ::getsockname(listener, generic, &length) != 0) {
+    return void(std::cout << std::endl);
+  }
+  for (int i = 0; i < count; ++i) {
+    const auto start = Clock::now();
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)!::connect(fd, generic, length);
+    std::cout << us_since(start) << ' ';
+    ::close(fd);
+    ::close(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  }
+  std::cout << std::endl;
+  ::close(listener);
 }
 
 // Connects at a steady rate until told to stop by the end of standard input.
@@ -194,10 +266,12 @@ int work() {
     int port = 0;
     int amount = 0;
     words >> act >> port >> amount;
-    if (act == "connect") time_connects(port, amount, /*through_proxy=*/false);
-    if (act == "connect-proxy") time_connects(port, amount, /*through_proxy=*/true);
-    if (act == "transfer") time_transfer(port, amount, /*through_proxy=*/false);
-    if (act == "transfer-proxy") time_transfer(port, amount, /*through_proxy=*/true);
+    if (act == "connect") time_connects(port, amount, Way::Direct);
+    if (act == "connect-http") time_connects(port, amount, Way::HttpProxy);
+    if (act == "connect-socks") time_connects(port, amount, Way::SocksProxy);
+    if (act == "transfer") time_transfer(port, amount, Way::Direct);
+    if (act == "transfer-http") time_transfer(port, amount, Way::HttpProxy);
+    if (act == "own") time_own(amount);
     if (act == "flood") flood(port, amount, Flood::Granted);
     if (act == "flood-denied") flood(port, amount, Flood::Denied);
   }
@@ -259,11 +333,12 @@ Result<Worker> start_outside(const char* role) {
   return worker;
 }
 
-Result<plan::LaunchPlan> plan_for_worker() {
+Result<plan::LaunchPlan> plan_for_worker(std::vector<std::string> terms) {
   plan::SandboxSpec spec;
   spec.command = {myself(), "--worker"};
+  terms.push_back("read=" + myself());
   std::vector<authority::Rule> rules;
-  for (const std::string& term : {"read=" + myself(), fmt::format("connect={}:*", kHost)}) {
+  for (const std::string& term : terms) {
     TRY(authority::Capability capability, authority::parse_term(term));
     rules.push_back({authority::Effect::Allow, std::move(capability)});
   }
@@ -287,6 +362,7 @@ Result<BoxWorker> start_in_box(launch::LauncherClient& launcher, egress::Broker&
   TRY(launch::RemoteBox box, launcher.start_box(plan, {inside[0], inside[1], 2}));
   ::close(inside[0]);
   ::close(inside[1]);
+  if (!plan.network) return BoxWorker{std::move(worker), std::move(box)};
   TRY(launch::Packet packet, launch::receive_packet(box.status, sizeof(launch::Message)));
   TRY(launch::NetworkFiles files, launch::network_files(std::move(packet.fds), *plan.network));
   TRY(const egress::BoxId id, broker.add(*plan.network, [](const egress::Event&) {}));
@@ -304,18 +380,24 @@ void print_connects(const char* name, const std::vector<double>& us, double dire
               p50 - direct);
 }
 
-Result<void> measure(int rounds, Worker& outside, Worker& first, int port, int proxy) {
-  std::vector<double> direct, brokered, proxied, direct_mb, brokered_mb, proxied_mb;
+struct Ports {
+  int server, quiet, proxy, quiet_proxy;
+};
+
+Result<void> measure(int rounds, Worker& outside, Worker& first, const Ports& ports) {
+  std::vector<double> direct, brokered, proxied, socks, direct_mb, brokered_mb, proxied_mb;
   for (int i = 0; i < rounds; ++i) {
-    TRY(const auto a, outside.ask(fmt::format("connect {} 200", port)));
-    TRY(const auto b, first.ask(fmt::format("connect {} 200", port)));
-    TRY(const auto c, outside.ask(fmt::format("connect-proxy {} 200", proxy)));
+    TRY(const auto a, outside.ask(fmt::format("connect {} 200", ports.quiet)));
+    TRY(const auto b, first.ask(fmt::format("connect {} 200", ports.quiet)));
+    TRY(const auto c, outside.ask(fmt::format("connect-http {} 200", ports.quiet_proxy)));
+    TRY(const auto s, outside.ask(fmt::format("connect-socks {} 200", ports.quiet_proxy)));
     append(direct, a);
     append(brokered, b);
     append(proxied, c);
-    TRY(const auto d, outside.ask(fmt::format("transfer {} 512", port)));
-    TRY(const auto e, first.ask(fmt::format("transfer {} 512", port)));
-    TRY(const auto f, outside.ask(fmt::format("transfer-proxy {} 512", proxy)));
+    append(socks, s);
+    TRY(const auto d, outside.ask(fmt::format("transfer {} 512", ports.server)));
+    TRY(const auto e, first.ask(fmt::format("transfer {} 512", ports.server)));
+    TRY(const auto f, outside.ask(fmt::format("transfer-http {} 512", ports.proxy)));
     append(direct_mb, d);
     append(brokered_mb, e);
     append(proxied_mb, f);
@@ -323,7 +405,8 @@ Result<void> measure(int rounds, Worker& outside, Worker& first, int port, int p
   const double base = percentile(direct, 0.5);
   print_connects("connect, direct", direct, base);
   print_connects("connect, through the broker", brokered, base);
-  print_connects("connect, through a proxy", proxied, base);
+  print_connects("connect, through a proxy (HTTP CONNECT)", proxied, base);
+  print_connects("connect, through a proxy (SOCKS 5)", socks, base);
   const double base_mb = percentile(direct_mb, 0.5);
   for (const auto& [name, values] : {std::pair("transfer, direct", &direct_mb),
                                      {"transfer, through the broker", &brokered_mb},
@@ -332,6 +415,24 @@ Result<void> measure(int rounds, Worker& outside, Worker& first, int port, int p
     std::printf("%-44s p50 %8.0f MB/s %35.1f %%\n", name, p50, 100 * p50 / base_mb);
   }
 
+  return {};
+}
+
+// What connecting to one's own loopback costs: a box without grants has no broker to ask.
+Result<void> measure_own(int rounds, Worker& outside, Worker& plain, Worker& granted) {
+  std::vector<double> host, without, with;
+  for (int i = 0; i < rounds; ++i) {
+    TRY(const auto a, outside.ask("own 0 200"));
+    TRY(const auto b, plain.ask("own 0 200"));
+    TRY(const auto c, granted.ask("own 0 200"));
+    append(host, a);
+    append(without, b);
+    append(with, c);
+  }
+  const double base = percentile(host, 0.5);
+  print_connects("own loopback, outside", host, base);
+  print_connects("own loopback, box without grants", without, base);
+  print_connects("own loopback, box with a grant", with, base);
   return {};
 }
 
@@ -359,13 +460,16 @@ Result<void> measure_beside(int rounds, const char* name, const char* act, Worke
 
 Result<void> run(int rounds) {
   TRY(Worker server, start_outside("--serve"));
-  TRY(const std::vector<double> ports, server.hear());
+  TRY(const std::vector<double> told, server.hear());
   TRY(Worker outside, start_outside("--worker"));
   const std::string launcher_path =
       std::filesystem::path(myself()).parent_path() / "glovebox-launcher";
   TRY(launch::LauncherClient launcher, launch::LauncherClient::start(launcher_path));
   TRY(egress::Broker broker, egress::Broker::open({}));
-  TRY(const plan::LaunchPlan plan, plan_for_worker());
+  const std::vector<std::string> grants{fmt::format("connect={}:*", kHost)};
+  TRY(const plan::LaunchPlan plan, plan_for_worker(grants));
+  TRY(const plan::LaunchPlan without, plan_for_worker({}));
+  TRY(BoxWorker plain, start_in_box(launcher, broker, without));
   TRY(BoxWorker first, start_in_box(launcher, broker, plan));
   TRY(BoxWorker second, start_in_box(launcher, broker, plan));
 
@@ -377,15 +481,17 @@ Result<void> run(int rounds) {
     }
   });
   std::printf("%s; uid %u; %d interleaved rounds\n", host_line().c_str(), ::getuid(), rounds);
-  const auto port = static_cast<int>(ports.at(0));
-  auto done = measure(rounds, outside, first.worker, port, static_cast<int>(ports.at(1)));
+  const auto port_at = [&](std::size_t index) { return static_cast<int>(told.at(index)); };
+  const Ports ports{port_at(0), port_at(1), port_at(2), port_at(3)};
+  auto done = measure(rounds, outside, first.worker, ports);
+  if (done) done = measure_own(rounds, outside, plain.worker, first.worker);
   if (done) {
     done = measure_beside(rounds, "beside one that connects all the time", "flood", first.worker,
-                          second.worker, port);
+                          second.worker, ports.quiet);
   }
   if (done) {
     done = measure_beside(rounds, "beside one that is denied all the time", "flood-denied",
-                          first.worker, second.worker, port);
+                          first.worker, second.worker, ports.quiet);
   }
   over = true;
   loop.join();

@@ -26,6 +26,8 @@ struct McpOptions {
   std::vector<std::string> deny;
   std::vector<std::string> env;
   std::string debug_directory;
+  std::string listen;      // empty: standard input and output
+  std::string token_file;  // with it
   bool layered = false;
   bool allow_commit = false;
   bool install = false;

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -13,6 +15,15 @@ namespace glovebox::egress {
 namespace {
 
 constexpr std::chrono::milliseconds kByteCheck{100};
+constexpr std::chrono::milliseconds kLongCall{1};
+constexpr int kRestFactor = 3;
+
+// Of this thread, on a processor.
+std::chrono::nanoseconds used_time() {
+  timespec now{};
+  (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);  // cannot fail: every kernel has it
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 }  // namespace
 
@@ -20,7 +31,7 @@ Box::Box(Services& services, plan::NetworkPlan network, EventSink sink)
     : services_(services),
       network_(std::move(network)),
       sink_(std::move(sink)),
-      connections_(services.endings, sink_) {
+      connections_(services.endings, services.owners, sink_) {
   connections_.set_budgets(network_.authority);
 }
 
@@ -28,6 +39,7 @@ Box::~Box() {
   services_.poller.unwatch(calls_watch_);
   services_.poller.cancel(byte_timer_);
   services_.poller.cancel(cut_timer_);
+  services_.poller.cancel(rest_timer_);
   for (auto& [id, waiting] : waiting_) {
     services_.poller.unwatch(waiting.watch);
     services_.poller.cancel(waiting.deadline);
@@ -49,15 +61,28 @@ Result<void> Box::start(launch::NetworkFiles files) {
   return {};
 }
 
-// One call a round: a box that asks without pause waits its turn like every other.
+// One call a round: a box that asks without pause waits its turn like every other. What a call
+// takes is the box's choice to some degree (how many descriptors there are to look through), so one
+// that took long is followed by a rest: all others together have the larger part of the time.
 void Box::on_listener(std::uint32_t events) {
   if ((events & EPOLLIN) != 0) {
+    const auto start = used_time();
     if (const auto call = calls_->receive()) take_call(*call);
+    const auto used = used_time() - start;
+    if (used > kLongCall) rest(kRestFactor * used);
     return;
   }
   // Nobody is left who could call.
   services_.poller.unwatch(calls_watch_);
   calls_watch_ = Poller::kNone;
+}
+
+void Box::rest(std::chrono::nanoseconds time) {
+  if (!services_.poller.change(calls_watch_, 0)) return;  // it is not watched any more
+  services_.poller.cancel(rest_timer_);
+  rest_timer_ = services_.poller.call_at(Poller::Clock::now() + time, [this] {
+    (void)services_.poller.change(calls_watch_, EPOLLIN);  // as above
+  });
 }
 
 void Box::take_call(const WaitingCall& call) {
@@ -73,7 +98,24 @@ void Box::take_call(const WaitingCall& call) {
   }
   if (call.number == SYS_connect) return on_connect(*std::move(attempt));
   if (call.number == SYS_bind) return on_bind(*std::move(attempt));
+  if (call.number == SYS_sendto) return on_send(*attempt);
   calls_->answer(call.id, 0, ENOSYS);
+}
+
+// Programs connect many times from one thread. A pidfd of a thread that lives is the thread's of
+// that number: no other can have it meanwhile.
+UniqueFd Box::fetch_original(Attempt& attempt) {
+  if (last_process_ && last_caller_ == attempt.call.thread) {
+    attempt.process = last_process_;
+    UniqueFd fetched = fetch_descriptor(*attempt.process, attempt.number);
+    if (fetched || errno != ESRCH) return fetched;
+  }
+  UniqueFd process = open_process(attempt.call.thread);
+  if (!process) return {};
+  attempt.process = std::make_shared<const UniqueFd>(std::move(process));
+  last_process_ = attempt.process;
+  last_caller_ = attempt.call.thread;
+  return fetch_descriptor(*attempt.process, attempt.number);
 }
 
 std::optional<Attempt> Box::read_call(const WaitingCall& call) {
@@ -84,9 +126,7 @@ std::optional<Attempt> Box::read_call(const WaitingCall& call) {
   Attempt attempt;
   attempt.call = call;
   attempt.number = static_cast<int>(call.arguments[0]);
-  attempt.process = open_process(call.thread);
-  if (!attempt.process) return fail_with(EACCES);
-  attempt.original = fetch_descriptor(attempt.process, attempt.number);
+  attempt.original = fetch_original(attempt);
   if (!attempt.original) return fail_with(errno == EBADF ? EBADF : EACCES);
   const auto kind = kind_of(attempt.original);
   if (!kind) return fail_with(ENOTSOCK);
@@ -95,9 +135,10 @@ std::optional<Attempt> Box::read_call(const WaitingCall& call) {
   if (call.number == SYS_listen) {
     return calls_->still_waits(call.id) ? std::optional(std::move(attempt)) : std::nullopt;
   }
-  // A name that is bound does nothing by itself, and the mounts say where it can be made.
+  // A name that is bound does nothing by itself, and the mounts say where it can be made and what a
+  // datagram reaches.
   const bool through =
-      network_.unix_calls == plan::UnixCalls::LetThrough || call.number == SYS_bind;
+      network_.unix_calls == plan::UnixCalls::LetThrough || call.number != SYS_connect;
   if (kind->domain == AF_UNIX && through) {
     calls_->let_through(call.id);
     return std::nullopt;
@@ -111,11 +152,13 @@ std::optional<Attempt> Box::read_call(const WaitingCall& call) {
 
 int Box::read_call_address(Attempt& attempt) {
   const WaitingCall& call = attempt.call;
-  const auto length = static_cast<int>(call.arguments[2]);
+  const std::size_t at = call.number == SYS_sendto ? 4 : 1;
+  const std::uint64_t pointer = call.arguments.at(at);
+  const auto length = static_cast<int>(call.arguments.at(at + 1));
   std::array<std::byte, sizeof(sockaddr_storage)> bytes{};
   if (length < 0 || static_cast<std::size_t>(length) > bytes.size()) return EINVAL;
   const std::span<std::byte> wanted(bytes.data(), static_cast<std::size_t>(length));
-  if (length > 0 && read_memory(call.thread, call.arguments[1], wanted) != length) return EFAULT;
+  if (length > 0 && read_memory(call.thread, pointer, wanted) != length) return EFAULT;
   if (attempt.kind.domain == AF_UNIX) {
     attempt.unix_address.assign(wanted.begin(), wanted.end());
     return 0;
@@ -156,10 +199,6 @@ void Box::check_bytes() {
     cut_connections(left);
   }
   count_bytes();
-}
-
-bool Box::on_socket_gone(std::uint64_t cookie, const Counters& counters) {
-  return connections_.ended(cookie, counters) || published_.erase(cookie) > 0;
 }
 
 }  // namespace glovebox::egress

@@ -3,10 +3,13 @@
 
 #include "egress/broker.h"
 #include "egress/decide.h"
+#include "egress/last_reference.h"
 #include "egress/name_server.h"
 #include "egress/notifications.h"
 #include "egress/outside_socket.h"
+#include "egress/peer_filters.h"
 #include "egress/poller.h"
+#include "egress/watchers.h"
 
 #include <map>
 #include <memory>
@@ -20,6 +23,9 @@ namespace glovebox::egress {
 struct Services {
   Poller& poller;
   Upstream& upstream;
+  LastReference& last_reference;
+  ConnectionOwners& owners;
+  PeerFilters& filters;
   const Endings* endings = nullptr;  // without it ends are found by looking
   std::uint64_t host_network = 0;    // the network namespace of sockets made outside
 };
@@ -27,9 +33,9 @@ struct Services {
 // One connect or bind while it is being carried out.
 struct Attempt {
   WaitingCall call;
-  int number = -1;    // the program's descriptor
-  UniqueFd process;   // pidfd
-  UniqueFd original;  // a copy of that descriptor
+  int number = -1;                          // the program's descriptor
+  std::shared_ptr<const UniqueFd> process;  // pidfd
+  UniqueFd original;                        // a copy of that descriptor, until it is replaced
   SocketKind kind;
   ReadAddress address;
   std::vector<std::byte> unix_address;  // as it was read, for AF_UNIX
@@ -62,7 +68,7 @@ class Box {
   Narrowed narrow(const authority::AuthoritySet& to, Existing existing);
   Connections& connections() { return connections_; }
   // True: it was one of this box's.
-  bool on_socket_gone(std::uint64_t cookie, const Counters& counters);
+  bool on_listener_gone(std::uint64_t cookie) { return published_.erase(cookie) > 0; }
 
  private:
   struct Waiting {
@@ -78,14 +84,19 @@ class Box {
   };
 
   void on_listener(std::uint32_t events);
+  // Takes no calls for a while.
+  void rest(std::chrono::nanoseconds time);
   void take_call(const WaitingCall& call);
   // Fetches the socket and, unless it is of AF_UNIX or the call has none, the address. Nothing: the
   // call has been answered.
   std::optional<Attempt> read_call(const WaitingCall& call);
+  // A copy of the descriptor that the call is about; empty with errno set.
+  UniqueFd fetch_original(Attempt& attempt);
   static int read_call_address(Attempt& attempt);  // an errno
 
   void on_connect(Attempt attempt);
   void on_datagram_connect(Attempt& attempt);
+  void on_send(const Attempt& attempt);
   void connect_inside(Attempt attempt);
   void connect_outside(Attempt attempt, std::string name);
   void begin(Attempt attempt);
@@ -96,6 +107,7 @@ class Box {
   void finish(Attempt& attempt, int error);
   // Puts the made socket in the original's place, wherever that is known.
   bool hand_in(Attempt& attempt);
+  bool install(const Attempt& attempt, const Descriptor& place);
   void note(const Attempt& attempt);
 
   // For a broker that lets no call through.
@@ -124,6 +136,7 @@ class Box {
   Connections connections_;
   std::unique_ptr<Notifications> calls_;  // from start() on
   Poller::Token calls_watch_ = Poller::kNone;
+  Poller::Token rest_timer_ = Poller::kNone;
   std::unique_ptr<NameServer> names_;
   std::map<std::uint64_t, Waiting> waiting_;     // by the call's id
   std::map<std::uint16_t, UniqueFd> reserved_;   // by the port inside, until it is bound
@@ -133,6 +146,8 @@ class Box {
   Poller::Clock::duration cut_pause_{0};
   std::string pid_namespace_;  // of the box, known from its first call on
   UniqueFd spare_;             // a plain IPv4 socket, made ahead
+  pid_t last_caller_ = -1;     // the thread of the last call, and its process
+  std::shared_ptr<const UniqueFd> last_process_;
   Poller::Token byte_timer_ = Poller::kNone;
 };
 

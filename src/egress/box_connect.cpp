@@ -1,6 +1,5 @@
 #include "base/file.h"
 #include "egress/box.h"
-#include "egress/watchers.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -46,6 +45,11 @@ bool has_signal(pid_t thread) {
 
 std::string shown(const ConnectVerdict& verdict, const Endpoint& to) {
   return verdict.name.empty() ? to.to_text() : fmt::format("{} ({})", verdict.name, to.to_text());
+}
+
+Denied datagram_denied(const Endpoint& to) {
+  return {Denied::Act::Send, to.to_text(), "",
+          "no capability grants datagrams; names are looked up through 127.0.0.1"};
 }
 
 }  // namespace
@@ -102,10 +106,23 @@ void Box::on_datagram_connect(Attempt& attempt) {
   if (verdict.kind == Kind::Outside || !names.empty() || attempt.to().port == 0) {
     return void(calls_->answer(id, 0, ENETUNREACH));
   }
-  deny(attempt,
-       Denied{Denied::Act::Send, attempt.to().to_text(), "",
-              "no capability grants datagrams; names are looked up through 127.0.0.1"},
-       ENETUNREACH);
+  deny(attempt, datagram_denied(attempt.to()), ENETUNREACH);
+}
+
+// Nothing rests on this answer but the event: a datagram that is let through with another address
+// by then goes nowhere, because sockets of the box's own network lead nowhere, and those that were
+// handed in are TCP's, which has no use for an address here.
+void Box::on_send(const Attempt& attempt) {
+  const std::uint64_t id = attempt.call.id;
+  const bool is_own = network_of(attempt.original) != services_.host_network;
+  if (!is_own || attempt.kind.type == SOCK_STREAM || !attempt.address.endpoint) {
+    return void(calls_->let_through(id));
+  }
+  const Range range = range_of(attempt.to().address);
+  if (range == Range::Loopback || range == Range::Unspecified) {
+    return void(calls_->let_through(id));
+  }
+  deny(attempt, datagram_denied(attempt.to()), ENETUNREACH);
 }
 
 void Box::connect_inside(Attempt attempt) { begin(std::move(attempt)); }
@@ -121,7 +138,8 @@ void Box::connect_outside(Attempt attempt, std::string name) {
   auto made = make_like(attempt.original, attempt.kind.domain,
                         attempt.kind.domain == AF_INET ? std::move(spare_) : UniqueFd());
   if (!made) return void(calls_->answer(id, 0, made.error().os_errno));
-  if (!is_guarded(hear_only(*made, attempt.to()))) return void(calls_->answer(id, 0, EACCES));
+  if (!is_guarded(services_.filters.hear_only(*made, attempt.to())))
+    return void(calls_->answer(id, 0, EACCES));
   attempt.made = *std::move(made);
   attempt.name = std::move(name);
   begin(std::move(attempt));
@@ -215,27 +233,33 @@ void Box::finish(Attempt& attempt, int error) {
   if (handed_in) note(attempt);
   // While nobody waits: the next one finds a socket ready.
   if (handed_in && !spare_) spare_ = make_plain(AF_INET);
+  if (handed_in) services_.filters.remember(attempt.to());
+}
+
+bool Box::install(const Attempt& attempt, const Descriptor& place) {
+  return calls_->install(attempt.call.id, attempt.made, place.number,
+                         place.closes_on_exec ? OnExec::Close : OnExec::Keep);
 }
 
 // Programs that wait for many things at once use sockets that do not block; theirs are looked for
-// everywhere. For one that blocks, the search would take as long as all the rest.
+// everywhere. For one that blocks the search would take as long as all the rest: it is made only
+// when somebody still has the old socket after its number got the new one.
 bool Box::hand_in(Attempt& attempt) {
+  const pid_t thread = attempt.call.thread;
+  struct stat old{};
+  (void)::fstat(attempt.original.get(), &old);  // cannot fail on a socket that is open
   References references;
-  if (!attempt.blocks) references = find_references(attempt.call.thread, attempt.original);
-  if (std::ranges::find(references.numbers, attempt.number, &Descriptor::number) ==
-      references.numbers.end()) {
-    references.numbers.push_back(
-        {attempt.number, closes_on_exec(attempt.call.thread, attempt.number)});
+  if (!attempt.blocks) references = find_references(thread, old.st_ino);
+  bool all = install(attempt, {attempt.number, closes_on_exec(thread, attempt.number)});
+  if (attempt.blocks && !services_.last_reference.close(std::move(attempt.original))) {
+    references = find_references(thread, old.st_ino);
   }
-  bool all = true;
   for (const Descriptor& place : references.numbers) {
-    all = calls_->install(attempt.call.id, attempt.made, place.number,
-                          place.closes_on_exec ? OnExec::Close : OnExec::Keep) &&
-          all;
+    if (place.number != attempt.number) all = install(attempt, place) && all;
   }
   if (!references.entries.empty()) {
     // One that does not take it has been closed meanwhile.
-    (void)watch_instead(attempt.process, references.entries, attempt.made);
+    (void)watch_instead(*attempt.process, references.entries, attempt.made);
   }
   return all;
 }

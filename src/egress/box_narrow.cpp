@@ -27,6 +27,7 @@ Narrowed Box::narrow(const authority::AuthoritySet& to, Existing existing) {
   const authority::AuthoritySet before = network_.authority;
   network_.authority = before.attenuate(to);
   connections_.set_budgets(network_.authority);
+  if (names_) names_->on_narrowed();
   count_bytes();
   refuse_waiting();
   Narrowed narrowed{before.minus(network_.authority).grants, 0};

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <sys/epoll.h>
 
@@ -15,6 +16,9 @@ struct Broker::State {
   std::unique_ptr<Poller> poller;
   std::unique_ptr<Upstream> upstream;
   std::unique_ptr<Endings> endings;  // null when the kernel does not tell
+  std::optional<LastReference> last_reference;
+  ConnectionOwners owners;
+  PeerFilters filters;
   std::unique_ptr<Services> services;
   std::map<BoxId, std::unique_ptr<Box>> boxes;
   BoxId last = 0;
@@ -27,8 +31,12 @@ struct Broker::State {
   }
   void on_endings() {
     const bool all = endings->take([this](std::uint64_t cookie, Counters counters) {
+      if (const auto found = owners.find(cookie); found != owners.end()) {
+        (void)found->second->ended(cookie, counters);  // known to be there
+        return;
+      }
       for (const auto& [id, box] : boxes) {
-        if (box->on_socket_gone(cookie, counters)) return;
+        if (box->on_listener_gone(cookie)) return;
       }
     });
     const auto now = Poller::Clock::now();
@@ -52,6 +60,8 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
   auto state = std::make_unique<State>();
   TRY(state->poller, Poller::open());
   TRY(state->upstream, Upstream::open(*state->poller, settings.name_servers));
+  TRY(LastReference last_reference, LastReference::open());
+  state->last_reference.emplace(std::move(last_reference));
   const UniqueFd own(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const std::uint64_t network = own ? network_of(own) : 0;
   if (network == 0) {
@@ -63,7 +73,8 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
     state->endings = std::make_unique<Endings>(*std::move(endings));
   }
   state->services = std::make_unique<Services>(
-      Services{*state->poller, *state->upstream, state->endings.get(), network});
+      Services{*state->poller, *state->upstream, *state->last_reference, state->owners,
+               state->filters, state->endings.get(), network});
   if (state->endings) {
     TRY_VOID(state->poller->watch(state->endings->fd(), EPOLLIN,
                                   [raw = state.get()](std::uint32_t) { raw->on_endings(); }));

@@ -8,6 +8,12 @@ namespace glovebox::egress {
 
 using authority::BudgetKind;
 
+namespace {
+
+constexpr std::size_t kMostUnheard = 4096;
+
+}  // namespace
+
 void Connections::set_budgets(const authority::AuthoritySet& authority) {
   most_open_ = authority.budget(BudgetKind::Connections);
   bytes_budget_ = authority.budget(BudgetKind::EgressBytes);
@@ -41,7 +47,12 @@ std::optional<std::string> Connections::find_exhausted() {
 }
 
 void Connections::add(OpenConnection connection) {
+  // Where ends are not heard of, and nobody counts, only so many are kept in mind.
+  if (endings_ == nullptr && !most_open_ && open_.size() >= kMostUnheard) {
+    (void)ended(open_.begin()->first, {});  // known to be there
+  }
   sink_(Connected{connection.socket.cookie, connection.name, connection.socket.peer.to_text()});
+  owners_[connection.socket.cookie] = this;
   open_.emplace(connection.socket.cookie, std::move(connection));
 }
 
@@ -59,6 +70,7 @@ bool Connections::ended(std::uint64_t cookie, const Counters& counters) {
   bytes_closed_ += found->second.counters.bytes_out;
   report(found->second);
   open_.erase(found);
+  owners_.erase(cookie);
   return true;
 }
 

@@ -83,26 +83,33 @@ ConnectVerdict decide_connect(const AuthoritySet& authority, const Endpoint& to,
   return refused(to, names, "no rule grants it");
 }
 
-bool may_look_up(const AuthoritySet& authority, const std::string& name) {
-  const auto pattern = DomainPattern::parse(name);
-  if (!pattern || pattern->reach() != authority::Reach::Exact) return false;
-  const Effect resolve = authority.decide(authority::ResolveName{*pattern}).effect;
-  if (resolve != Effect::Silent) return resolve == Effect::Allow;
-  // A rule on ports grants the name when any of its ports is left: the ends of every range tell,
-  // because a rule that takes some away has its ends there too.
+std::vector<std::uint16_t> telling_ports(const AuthoritySet& authority) {
+  std::vector<std::uint16_t> ports;
   for (const authority::Rule& rule : authority.rules()) {
     const auto* connect = std::get_if<ConnectTCP>(&rule.capability);
     if (connect == nullptr) continue;
     const int first = connect->ports.first();
     const int last = connect->ports.last();
-    for (const int candidate : {first, last, first - 1, last + 1}) {
-      if (candidate < PortRange::kFirst || candidate > PortRange::kLast) continue;
-      const auto port = one_port(static_cast<std::uint16_t>(candidate));
-      if (port && authority.decide(ConnectTCP{*pattern, *port}).effect == Effect::Allow)
-        return true;
+    for (const int port : {first, last, first - 1, last + 1}) {
+      if (port < PortRange::kFirst || port > PortRange::kLast) continue;
+      ports.push_back(static_cast<std::uint16_t>(port));
     }
   }
-  return false;
+  std::ranges::sort(ports);
+  ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
+  return ports;
+}
+
+bool may_look_up(const AuthoritySet& authority, std::span<const std::uint16_t> ports,
+                 const std::string& name) {
+  const auto pattern = DomainPattern::parse(name);
+  if (!pattern || pattern->reach() != authority::Reach::Exact) return false;
+  const Effect resolve = authority.decide(authority::ResolveName{*pattern}).effect;
+  if (resolve != Effect::Silent) return resolve == Effect::Allow;
+  return std::ranges::any_of(ports, [&](std::uint16_t number) {
+    const auto port = one_port(number);
+    return port && authority.decide(ConnectTCP{*pattern, *port}).effect == Effect::Allow;
+  });
 }
 
 std::optional<Endpoint> find_published(const AuthoritySet& authority,

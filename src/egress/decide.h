@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace glovebox::egress {
 
@@ -34,9 +35,15 @@ struct ConnectVerdict {
 ConnectVerdict decide_connect(const authority::AuthoritySet& authority, const Endpoint& to,
                               std::span<const std::string> names);
 
+// The ports by which it is told whether a name is granted for any: a rule that grants some or takes
+// some away has its ends among them. Found once for an authority, because a box asks for names as
+// often as it likes.
+std::vector<std::uint16_t> telling_ports(const authority::AuthoritySet& authority);
+
 // Whether some grant needs this name's addresses. Anything that is not a plain name is not looked
 // up.
-bool may_look_up(const authority::AuthoritySet& authority, const std::string& name);
+bool may_look_up(const authority::AuthoritySet& authority, std::span<const std::uint16_t> ports,
+                 const std::string& name);
 
 // Where a socket that the box binds listens outside; nothing: it stays inside.
 std::optional<Endpoint> find_published(const authority::AuthoritySet& authority,

@@ -57,8 +57,11 @@ NameServer::NameServer(Poller& poller, Upstream& upstream, const authority::Auth
     : poller_(poller),
       upstream_(upstream),
       authority_(authority),
+      ports_(telling_ports(authority)),
       sink_(std::move(sink)),
       counted_(Clock::now()) {}
+
+void NameServer::on_narrowed() { ports_ = telling_ports(authority_); }
 
 NameServer::~NameServer() {
   *alive_ = false;
@@ -159,7 +162,7 @@ void NameServer::answer_question(Question question, std::size_t limit, const Rep
   const Family family = question.type == kTypeAaaa ? Family::V6 : Family::V4;
   const bool addresses = question.type == kTypeA || question.type == kTypeAaaa;
   if (question.name == "localhost") return send(addresses ? localhost(family) : Answer{});
-  if (!may_look_up(authority_, question.name)) {
+  if (!may_look_up(authority_, ports_, question.name)) {
     const std::string name = shown(question.name);
     const bool plain = authority::DomainPattern::parse(question.name).has_value();
     sink_(Denied{Denied::Act::Resolve, name, plain ? fmt::format("resolve={}", name) : "",

@@ -42,6 +42,8 @@ class NameServer {
   Result<void> start(UniqueFd questions, UniqueFd connections);
 
   const Pins& pins() const { return pins_; }
+  // The authority has become narrower.
+  void on_narrowed();
 
  private:
   using Reply = std::function<void(std::vector<std::byte>)>;
@@ -66,6 +68,7 @@ class NameServer {
   Poller& poller_;
   Upstream& upstream_;
   const authority::AuthoritySet& authority_;
+  std::vector<std::uint16_t> ports_;  // telling_ports() of it
   EventSink sink_;
   UniqueFd questions_;
   UniqueFd connections_;

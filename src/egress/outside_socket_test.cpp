@@ -1,6 +1,8 @@
 // Asks the kernel: what a socket that was locked to one peer can still do.
 #include "egress/outside_socket.h"
 
+#include "egress/peer_filters.h"
+
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -61,6 +63,38 @@ TEST_F(OutsideSocket, HearsItsPeerAndNobodyElse) {
   const auto second = make_like(plain, AF_INET);
   ASSERT_TRUE(hear_only(*second, granted.where));
   EXPECT_FALSE(gets_through(*second, other.where));
+}
+
+// The third socket to a peer has the program that was loaded at the second.
+TEST_F(OutsideSocket, AFilterThatIsKeptDoesTheSame) {
+  const Listener granted;
+  const Listener other;
+  PeerFilters filters;
+  for (int i = 0; i < 2; ++i) filters.remember(granted.where);
+  if (!filters.has_program(granted.where)) GTEST_SKIP() << "this kernel takes no programs from us";
+  EXPECT_FALSE(filters.has_program(other.where));
+  const auto socket = make_like(plain, AF_INET);
+  ASSERT_TRUE(filters.hear_only(*socket, granted.where));
+  EXPECT_TRUE(gets_through(*socket, granted.where));
+  const int zero = 0;
+  EXPECT_NE(::setsockopt(socket->get(), SOL_SOCKET, SO_DETACH_FILTER, &zero, sizeof(zero)), 0);
+  EXPECT_FALSE(hear_only(*socket, other.where)) << "it is locked";
+  const auto second = make_like(plain, AF_INET);
+  ASSERT_TRUE(filters.hear_only(*second, granted.where));
+  EXPECT_FALSE(gets_through(*second, other.where));
+  for (std::uint16_t port = 1; port <= 1000; ++port) filters.remember(loopback(port));
+  EXPECT_FALSE(filters.has_program(granted.where)) << "the oldest are forgotten";
+}
+
+TEST_F(OutsideSocket, AFilterThatIsKeptWorksForIpv6) {
+  PeerFilters filters;
+  const Endpoint peer{*authority::IpNetwork::parse("::1"), 9};
+  for (int i = 0; i < 2; ++i) filters.remember(peer);
+  EXPECT_EQ(filters.has_program(peer), [&] {
+    PeerFilters again;
+    for (int i = 0; i < 2; ++i) again.remember(loopback(9));
+    return again.has_program(loopback(9));
+  }()) << "as IPv4 does";
 }
 
 TEST_F(OutsideSocket, CannotListen) {

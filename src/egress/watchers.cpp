@@ -16,7 +16,6 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -29,12 +28,10 @@ constexpr long kNameAt = 19;
 
 constexpr std::string_view kEpollName = "anon_inode:[eventpoll]";
 
-constexpr std::size_t kLongestInfo = 1U << 20;
-
-std::string read_info(pid_t thread, int number) {
+std::string read_info(pid_t thread, int number, std::size_t most) {
   const UniqueFd file(
       ::open(fmt::format("/proc/{}/fdinfo/{}", thread, number).c_str(), O_RDONLY | O_CLOEXEC));
-  auto text = file ? read_fd(file, kLongestInfo) : Result<std::string>("");
+  auto text = file ? read_fd(file, most) : Result<std::string>("");
   return text ? *std::move(text) : std::string();
 }
 
@@ -131,24 +128,28 @@ bool closes_on_exec(pid_t thread, int number) {
   return has_close_flag(text.data());
 }
 
-References find_references(pid_t thread, BorrowedFd socket) {
+References find_references(pid_t thread, ino_t socket) {
   References found;
-  struct stat info{};
-  if (::fstat(socket.get(), &info) != 0) return found;
   const UniqueFd directory(
       ::open(fmt::format("/proc/{}/fd", thread).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return found;
-  const std::string wanted = fmt::format("socket:[{}]", info.st_ino);
+  const std::string wanted = fmt::format("socket:[{}]", socket);
   std::vector<int> epolls;
+  std::size_t count = 0;
   each_number(directory.get(), [&](int number, const char* name) {
+    if (++count > kMostNumbers) return;
     std::array<char, 64> target;
     const ssize_t length = ::readlinkat(directory.get(), name, target.data(), target.size());
     const std::string_view link(target.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
-    if (link == kEpollName) epolls.push_back(number);
+    if (link == kEpollName && epolls.size() < kMostEpolls) epolls.push_back(number);
     if (link == wanted) found.numbers.push_back({number, closes_on_exec(thread, number)});
   });
+  std::size_t left = kMostInfo;
   for (const int epoll : epolls) {
-    read_entries(read_info(thread, epoll), epoll, info.st_ino, found.numbers, found.entries);
+    const std::string info = read_info(thread, epoll, left);
+    // One that is too long has cost as much, and says nothing.
+    left -= std::min(left, info.empty() ? kMostInfo / 4 : info.size());
+    read_entries(info, epoll, socket, found.numbers, found.entries);
   }
   return found;
 }

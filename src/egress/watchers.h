@@ -4,9 +4,8 @@
 // socket, and so would an epoll that the old one was put into before connect(2): Netty, Asio and
 // nginx do that. Both are found in /proc and mended, so that the program cannot tell.
 //
-// Only the process that connects is looked at, and only for sockets that do not block. A copy that
-// was given away before (to a child, by a message) keeps the unconnected socket, and so does a copy
-// of one that blocks.
+// Only the process that connects is looked at: nobody can change the descriptors of another one. A
+// copy that was given away before (to a child, by a message) keeps the unconnected socket.
 #pragma once
 
 #include "base/unique_fd.h"
@@ -41,8 +40,13 @@ struct References {
 // Whether the number closes on exec; only that is read when nothing else is needed.
 bool closes_on_exec(pid_t thread, int number);
 
-// Everything in the process of `thread` that refers to the socket, of which a copy is given.
-References find_references(pid_t thread, BorrowedFd socket);
+// Everything in the process of `thread` that refers to the socket with that inode: among the first
+// kMostNumbers descriptors, and of epolls in the first kMostEpolls, kMostInfo bytes of text in all.
+// A hostile process can have very many, and everybody waits for the search.
+inline constexpr std::size_t kMostNumbers = 8192;
+inline constexpr std::size_t kMostEpolls = 32;
+inline constexpr std::size_t kMostInfo = 4U << 20;
+References find_references(pid_t thread, ino_t socket);
 
 // Puts `socket` into the epolls in place of what they had. Returns how many took it.
 std::size_t watch_instead(BorrowedFd process, const std::vector<EpollEntry>& entries,

@@ -122,6 +122,10 @@ constexpr std::array kRows{
         "5.14", "network access by the broker"},
     Row{"process.pidfd-getfd", kNetwork, When::Never, probe::try_pidfd_getfd, Lack::SystemCall,
         "5.6", "network access by the broker"},
+    Row{"socket.filter", kNetwork, When::Never, probe::try_socket_filter, Lack::SystemCall, "3.9",
+        "network access as root"},
+    Row{"socket.tables", kNetwork, When::Never, probe::try_socket_tables, Lack::SystemCall, "4.7",
+        "reports of connections, and their budgets"},
 
     Row{"kvm", FeatureGroup::OtherBackends, When::Never, probe::try_kvm, Lack::Kvm, "4.0",
         "--backend microvm"},

@@ -51,6 +51,10 @@ Reply try_seccomp_notify(const Stage& stage);
 Reply try_seccomp_addfd(const Stage& stage);
 Reply try_pidfd_getfd(const Stage& stage);
 
+// probe_sockets.cpp
+Reply try_socket_filter(const Stage& stage);
+Reply try_socket_tables(const Stage& stage);
+
 // probe_cgroups.cpp
 Reply try_process_limit(const Stage& stage);
 Reply try_memory_cgroup(const Stage& stage);

@@ -597,6 +597,9 @@ void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls)
   for (const auto& [name, argument] : kFlagsOf) {
     rules.find(name)->clauses = {{{has_any(argument, MSG_FASTOPEN)}, Verdict::refuse(EOPNOTSUPP)}};
   }
+  constexpr std::uint8_t kAddressOfSendto = 4;
+  const ArgumentTest has_address{kAddressOfSendto, kAll64, ArgumentTest::Relation::NoneOf, {0}};
+  rules.find("sendto")->clauses.push_back({{has_address}, Verdict::notify()});
 }
 
 }  // namespace glovebox::plan

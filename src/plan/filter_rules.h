@@ -19,7 +19,8 @@ FilterRules default_filter_rules(Architecture architecture = kNativeArchitecture
 
 // Changes them for a box that the connect broker serves: the named calls wait for the broker. TCP
 // Fast Open by message is refused: it would connect a socket of the broker's in a call that names
-// its address by pointer.
+// its address by pointer. A sendto(2) with an address waits too, so that whoever sends datagrams
+// learns why they do not arrive.
 void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls);
 
 }  // namespace glovebox::plan

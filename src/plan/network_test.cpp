@@ -86,6 +86,20 @@ TEST(NetworkPlan, FastOpenByMessageIsRefused) {
   }
 }
 
+TEST(NetworkPlan, OnlyDatagramsWithAnAddressWait) {
+  seccomp_data data{};
+  data.nr = static_cast<int>(default_filter_rules().find("sendto")->number);
+  data.arch = audit_architecture(kNativeArchitecture);
+  const LaunchPlan plan = plan_with({"connect=192.0.2.1:443"});
+  EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_ALLOW);
+  for (const std::uint64_t pointer : {std::uint64_t{1}, std::uint64_t{1} << 40U}) {
+    data.args[4] = pointer;
+    EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_USER_NOTIF);
+    EXPECT_EQ(evaluate_filter(plan_with({}).filter, data), SECCOMP_RET_ALLOW)
+        << "a box without grants waits for nobody";
+  }
+}
+
 TEST(NetworkPlan, NamesBringAResolver) {
   EXPECT_FALSE(has_step(plan_with({"connect=192.0.2.1:443"}), Op::OpenResolver));
   for (const char* term : {"connect=a.example:443", "connect=*:443", "resolve=a.example"}) {

@@ -232,6 +232,8 @@ void read_capabilities(ObjectReader& reader, std::vector<authority::Capability>&
   });
 }
 
+}  // namespace
+
 void read_authority(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
                     Unknown unknown) {
   std::vector<authority::Capability> handed;
@@ -241,6 +243,8 @@ void read_authority(ObjectReader& reader, CreateOrder& order, BodyProblems& prob
   if (!granted) return problems.add("'capabilities': {}", granted.error().message);
   order.session.handed = order.session.handed.unite(*granted);
 }
+
+namespace {
 
 void read_identity(ObjectReader& reader, CreateOrder& order) {
   if (const auto uid = reader.number("uid", 0, kMaxId))

@@ -17,7 +17,7 @@ asio::awaitable<Answer> capabilities(Call& call);
 asio::awaitable<Answer> list_policies(Call& call);
 asio::awaitable<Answer> reload(Call& call);
 
-// Sessions (session_routes.cpp).
+// Sessions (session_routes.cpp, change_route.cpp).
 asio::awaitable<Answer> create_session(Call& call);
 asio::awaitable<Answer> list_sessions(Call& call);
 asio::awaitable<Answer> get_session(Call& call);

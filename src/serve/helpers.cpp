@@ -250,7 +250,8 @@ json::object session_state(const session::SessionInfo& info) {
   state["profile"] = label_of(info, "execd.profile", "strict");
   add_overlays(info, state);
   add_binds(info, state);
-  state["share_net"] = shares_network(info.effective.handed);
+  state["share_net"] =
+      shares_network(info.effective.handed) && !info.effective.network_ceiling.has_value();
   json::array keys;
   std::string_view names = info.effective.labels.contains("execd.env_keys")
                                ? std::string_view(info.effective.labels.at("execd.env_keys"))

@@ -1,4 +1,4 @@
-// Sessions: made, listed, changed, ended.
+// Sessions: made, listed, ended. Changes of them are in change_route.cpp.
 #include "serve/create_order.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
@@ -125,40 +125,6 @@ asio::awaitable<Answer> list_sessions(Call& call) {
 asio::awaitable<Answer> get_session(Call& call) {
   CO_TRY(const session::SessionInfo info, find_session(call));
   co_return json_answer(200, session_state(info));
-}
-
-asio::awaitable<Answer> change_session(Call& call) {
-  CO_TRY(const session::SessionInfo info, find_session(call));
-  CO_TRY(const json::value body, co_await read_json(call, Empty::Refuse));
-  BodyProblems problems;
-  session::Manager::Change change;
-  {
-    ObjectReader reader(body, "", problems, unknown_fields(call));
-    change.name = reader.text("name");
-    if (const auto idle = reader.number("idle_timeout_seconds", 0, 10LL * 365 * 24 * 3600)) {
-      change.idle_timeout = std::chrono::seconds(*idle);
-    }
-    if (reader.find("labels") != nullptr) {
-      std::map<std::string, std::string> labels;
-      for (const auto& [name, value] : info.effective.labels) {
-        if (name.starts_with(kOwnLabels)) labels[name] = value;
-      }
-      for (Field& label : reader.text_map("labels")) {
-        if (label.name.starts_with(kOwnLabels))
-          problems.add("'labels.{}' is not yours", label.name);
-        labels.emplace(std::move(label.name), std::move(label.value));
-      }
-      change.labels = std::move(labels);
-    }
-    if (!change.name && !change.idle_timeout && !change.labels) {
-      problems.add("nothing to change: there are name, labels and idle_timeout_seconds");
-    }
-  }
-  CO_TRY_VOID(problems.check());
-  CO_TRY(const session::SessionInfo changed,
-         or_refuse(call.service.manager.change(info.id, change)));
-  audit(call, "change", {{"session_id", info.id}});
-  co_return json_answer(200, session_state(changed));
 }
 
 asio::awaitable<Answer> delete_session(Call& call) {

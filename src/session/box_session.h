@@ -36,6 +36,9 @@ struct BoxSettings {
   LiveSession::OnEnd on_end;
   LiveSession::OnRun on_run;
   std::unique_ptr<BoxNetwork> network;  // when the plan has one
+  // NAME=value, instead of the plan's: a shell's, that this one goes on from.
+  std::optional<std::vector<std::string>> env{};
+  std::uint64_t runs_before = 0;  // of former boxes of the session
 };
 
 // One run in the books of its session.
@@ -119,6 +122,8 @@ class BoxSession final : public LiveSession {
   const std::optional<SessionEnd>& end() const override { return end_; }
   std::size_t under_way() const override { return in_use_ + queue_->waiting(); }
   asio::awaitable<Result<std::shared_ptr<LiveRun>>> start(RunRequest request) override;
+  // A run of the service's own, to its end: it is not counted and nobody is told of it.
+  asio::awaitable<Result<RunResult>> run_inner(RunRequest request, OutputReader& reader);
   asio::awaitable<Result<BackgroundStatus>> start_background(RunRequest request) override;
   Result<BackgroundStatus> background(std::string_view run_id) const override;
   std::vector<BackgroundStatus> background_runs() const override;

@@ -119,10 +119,14 @@ SessionManager::EntryPointer SessionManager::adopt(StoredSession stored) {
   SessionInfo& info = entry->record.info;
   for (const WorkspaceInfo& place : info.workspaces) {
     if (place.layer_id.empty()) continue;
-    const auto layer = workspace::open_layer(preparer_->layers(), place.layer_id);
-    if (!layer) continue;  // it was lost, and whoever asks for it is told so
-    auto hold = layer->hold();
-    if (hold) entry->holds.push_back(*std::move(hold));
+    std::vector<std::string> chain = place.below;
+    chain.push_back(place.layer_id);
+    for (const std::string& id : chain) {
+      const auto layer = workspace::open_layer(preparer_->layers(), id);
+      if (!layer) continue;  // it was lost, and whoever asks for it is told so
+      auto hold = layer->hold();
+      if (hold) entry->holds.push_back(*std::move(hold));
+    }
   }
   if (info.state == SessionState::Dead) return entry;
   info.state = SessionState::Dead;
@@ -139,10 +143,14 @@ Result<void> SessionManager::remove_unknown_layers() {
   const workspace::LayerRoot& root = preparer_->layers();
   std::set<std::string, std::less<>> known;
   for (const auto& [id, entry] : sessions_) {
-    for (const WorkspaceInfo& place : entry->record.info.workspaces) known.insert(place.layer_id);
+    for (const WorkspaceInfo& place : entry->record.info.workspaces) {
+      known.insert(place.layer_id);
+      known.insert(place.below.begin(), place.below.end());
+    }
   }
   TRY(std::vector<std::string> kept, store_->load_kept_layers());
   known.insert(kept.begin(), kept.end());
+  kept_layers_.insert(kept.begin(), kept.end());
   TRY(const UniqueFd dir, workspace::open_directory(root.dir, "."));
   TRY(const auto names, workspace::list_directory(dir));
   for (const workspace::Entry& name : names) {

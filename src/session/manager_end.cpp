@@ -59,6 +59,9 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
                                                          EndCause cause, std::string sentence) {
   const std::string id = entry->record.info.id;
   if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
+  if (entry->is_being_renewed) {
+    co_return unexpected(Error{Code::Os, EBUSY, "the session is getting a fresh box; try again"});
+  }
   entry->is_being_removed = true;
   if (entry->live) {
     const std::shared_ptr<BoxSession> live = entry->live;
@@ -80,8 +83,14 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
   std::vector<std::string> layers;
   for (const WorkspaceInfo& place : entry->record.info.workspaces) {
     if (place.layer_id.empty()) continue;
-    if (fate == LayerFate::Remove) layers.push_back(place.layer_id);
-    if (fate == LayerFate::Keep) store_->keep_layer_later(place.layer_id);
+    layers.push_back(place.layer_id);
+    layers.insert(layers.end(), place.below.begin(), place.below.end());
+  }
+  if (fate == LayerFate::Keep) {
+    for (const std::string& layer : std::exchange(layers, {})) {
+      store_->keep_layer_later(layer);
+      kept_layers_.insert(layer);
+    }
   }
   auto forgotten = co_await store_->remove(id);
   if (!forgotten) {
@@ -96,8 +105,10 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
   co_return Result<void>();
 }
 
-// What cannot be removed is tried again by the sweep.
+// What cannot be removed is tried again by the sweep. What others stand on stays: the last of them
+// takes it along.
 asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids) {
+  std::erase_if(ids, [this](const std::string& id) { return is_used(id, nullptr); });
   if (ids.empty()) co_return;
   const auto work = [preparer = preparer_, ids = std::move(ids)] {
     std::vector<std::string> left;
@@ -109,6 +120,16 @@ asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids
   };
   const std::vector<std::string> left = co_await on_pool(pool_, work);
   doomed_layers_.insert(doomed_layers_.end(), left.begin(), left.end());
+}
+
+bool SessionManager::is_used(const std::string& layer, const Entry* but) const {
+  if (kept_layers_.contains(layer)) return true;
+  return std::ranges::any_of(sessions_, [&](const auto& one) {
+    if (one.second.get() == but) return false;
+    return std::ranges::any_of(one.second->record.info.workspaces, [&](const WorkspaceInfo& place) {
+      return place.layer_id == layer || std::ranges::find(place.below, layer) != place.below.end();
+    });
+  });
 }
 
 asio::awaitable<Result<SessionInfo>> SessionManager::end(std::string id) {
@@ -129,7 +150,7 @@ std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
   const auto now = std::chrono::steady_clock::now();
   const auto oldest = std::chrono::system_clock::now() - kDeadLife;
   for (const auto& [id, entry] : sessions_) {
-    if (entry->is_being_removed) continue;
+    if (entry->is_being_removed || entry->is_being_renewed) continue;
     const SessionInfo& info = entry->record.info;
     if (info.state == SessionState::Dead) {
       const bool is_old = info.end && info.end->at < oldest;

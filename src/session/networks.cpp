@@ -1,5 +1,7 @@
 #include "session/networks.h"
 
+#include "egress/denial_gate.h"
+
 namespace glovebox::session {
 
 Networks::~Networks() {
@@ -27,8 +29,12 @@ void Networks::watch() {
 Result<std::unique_ptr<BoxNetwork>> Networks::add(const plan::NetworkPlan& plan,
                                                   OnDenied on_denied) {
   TRY_VOID(open());
-  const auto sink = [on_denied = std::move(on_denied)](const egress::Event& event) {
-    if (const auto* denied = std::get_if<egress::Denied>(&event)) on_denied(*denied);
+  const auto gate = std::make_shared<egress::DenialGate>();
+  const auto sink = [gate, on_denied = std::move(on_denied)](const egress::Event& event) {
+    const auto* denied = std::get_if<egress::Denied>(&event);
+    if (denied == nullptr) return;
+    const std::uint64_t times = gate->take(*denied, egress::DenialGate::Clock::now());
+    if (times > 0) on_denied(*denied, times);
   };
   TRY(const egress::BoxId box, broker_->add(plan, sink));
   return std::make_unique<BoxNetwork>(broker_, box);

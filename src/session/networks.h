@@ -43,7 +43,8 @@ class Networks {
   Networks& operator=(const Networks&) = delete;
   ~Networks();
 
-  using OnDenied = std::function<void(const egress::Denied&)>;
+  // A denial that is told, and how many like it it stands for (egress::DenialGate).
+  using OnDenied = std::function<void(const egress::Denied&, std::uint64_t times)>;
   // Refused when a published port is taken. The broker is there from the first of these on.
   Result<std::unique_ptr<BoxNetwork>> add(const plan::NetworkPlan& plan, OnDenied on_denied);
 

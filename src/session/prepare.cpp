@@ -5,6 +5,7 @@
 #include "host/resolve_authority.h"
 #include "plan/make_plan.h"
 #include "session/directories.h"
+#include "session/network_part.h"
 #include "session/prepare_draft.h"
 #include "session/prove.h"
 #include "workspace/layer_quota.h"
@@ -79,8 +80,25 @@ Result<plan::SandboxSpec> with_some_layers(plan::SandboxSpec spec, const std::st
 HeldLayer::~HeldLayer() {
   if (!hold_) return;
   hold_.reset();
+  frozen_.clear();
+  if (if_unused_ == IfUnused::Leave) return;
   // What cannot be removed now is collected when the next service starts.
   (void)workspace::remove_layer(*root_, layer_.facts().id);
+}
+
+Result<void> HeldLayer::hold_frozen() {
+  for (const std::string& id : layer_.facts().below) {
+    TRY(const workspace::Layer frozen, workspace::open_layer(*root_, id));
+    TRY(UniqueFd hold, frozen.hold());
+    frozen_.push_back(std::move(hold));
+  }
+  return {};
+}
+
+void HeldLayer::keep(std::vector<UniqueFd>& holds) {
+  holds.push_back(std::move(hold_));
+  for (UniqueFd& hold : frozen_) holds.push_back(std::move(hold));
+  frozen_.clear();
 }
 
 Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
@@ -149,6 +167,10 @@ Result<void> Preparer::add_authority(Draft& draft) {
     TRY(const host::ResolvedAuthority ceiling, host::resolve_paths(*draft.asked.ceiling));
     draft.spec.authority = draft.spec.authority.attenuate(ceiling.set);
     draft.asked.ceiling = ceiling.set;
+  }
+  if (draft.asked.network_ceiling) {
+    TRY(draft.spec.authority,
+        with_network_within(draft.spec.authority, *draft.asked.network_ceiling));
   }
   draft.spec.authority = draft.spec.authority.unite(env);
   draft.spec.paths.merge(handed.paths);
@@ -261,13 +283,54 @@ Result<void> Preparer::make_directories(Draft& draft) {
   return {};
 }
 
-Result<HeldLayer> Preparer::make_layer(const workspace::QuotaChoice& quota, plan::Workspace& over) {
-  TRY(workspace::Layer layer, workspace::make_layer_over(*layers_, quota, over));
+Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSource* source,
+                                      const workspace::QuotaChoice& quota) {
+  workspace::LayerRequest request;
+  request.quota = quota;
+  request.origin = over.at.path;
+  if (::geteuid() == 0) {
+    // What the box makes belongs to the workspace's owner, as the box's user does.
+    request.upper_uid = over.at.owner;
+    request.upper_gid = over.at.group;
+  }
+  if (source != nullptr && source->kind == LayerSource::Kind::Stack) {
+    TRY(const workspace::Layer under, workspace::open_layer(*layers_, source->id));
+    TRY_VOID(under.open_original());  // it is the directory that the layer is about
+    request.below = under.facts().below;
+    request.below.insert(request.below.begin(), source->id);
+    request.base = under.base();
+  } else if (source != nullptr) {
+    request.fill = source->fill;
+    TRY(request.base, source->make_base());
+  }
+  TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
   TRY(UniqueFd hold, layer.hold());
-  return HeldLayer(layers_, std::move(layer), std::move(hold));
+  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Remove);
 }
 
-Result<Prepared> Preparer::prepare(const SessionRequest& request) {
+Result<HeldLayer> Preparer::old_layer(const plan::Workspace& over, const std::string& id) {
+  TRY(workspace::Layer layer, workspace::open_layer(*layers_, id));
+  if (layer.facts().origin != over.at.path) {
+    return fail(Code::Denied, "{}: layer {} is about {}", over.at.path, id, layer.facts().origin);
+  }
+  if (layer.backing() != workspace::Backing::Directory) {
+    return fail(Code::Unsupported, "layer {} has a budget, and no other box can go on with it", id);
+  }
+  TRY_VOID(layer.open_original());
+  TRY(UniqueFd hold, layer.hold());
+  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Leave);
+}
+
+Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource* source,
+                                       const workspace::QuotaChoice& quota) {
+  const bool goes_on = source != nullptr && source->kind == LayerSource::Kind::GoOn;
+  TRY(HeldLayer held, goes_on ? old_layer(over, source->id) : new_layer(over, source, quota));
+  TRY_VOID(held.hold_frozen());
+  TRY_VOID(workspace::plan_layer(held.layer(), over));
+  return held;
+}
+
+Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSources& layers) {
   TRY(Draft draft, this->draft(request));
   TRY(const host::HostFacts host, facts());
   if (!draft.missing.empty()) {
@@ -280,8 +343,11 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request) {
   for (std::size_t i = 0; i < draft.workspaces.size(); ++i) {
     plan::Workspace& place = draft.spec.workspaces.at(i);
     if (place.mode != Mode::Overlay) continue;
-    TRY(HeldLayer layer, make_layer(quota, place));
+    const auto source = layers.find(place.at.path);
+    TRY(HeldLayer layer,
+        make_layer(place, source == layers.end() ? nullptr : &source->second, quota));
     draft.workspaces[i].layer_id = layer.layer().facts().id;
+    draft.workspaces[i].below = layer.layer().facts().below;
     prepared.layers.push_back(std::move(layer));
   }
   TRY(prepared.plan, plan::make_plan(draft.spec, host));

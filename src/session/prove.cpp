@@ -97,7 +97,8 @@ class Canaries {
 class Collect final : public OutputReader {
  public:
   asio::awaitable<Result<void>> take(guest::Stream stream, std::string_view bytes) override {
-    if (stream == guest::Stream::Out && text_.size() + bytes.size() <= kMostOutput) text_ += bytes;
+    if (stream == guest::Stream::Output && text_.size() + bytes.size() <= kMostOutput)
+      text_ += bytes;
     co_return Result<void>();
   }
   [[nodiscard]] const std::string& text() const { return text_; }

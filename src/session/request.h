@@ -84,6 +84,9 @@ struct SessionRequest {
   // The most that whoever asks may hand out: everything above is cut down to it, and a workspace or
   // bind outside of it is refused. Nothing: no bound.
   std::optional<authority::AuthoritySet> ceiling;
+  // The most of the network, when the session was narrowed while it ran (Manager::narrow_session).
+  // Every later box of the same request has it too. Nothing: no bound.
+  std::optional<authority::AuthoritySet> network_ceiling;
   std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half processors
   std::optional<plan::Backend> backend;     // nothing: what the policy says, else Process
   // The caller's variables, with their values. One that the policy denies is left out. Values are

@@ -73,6 +73,8 @@ json::object encode_places(const SessionRequest& request) {
   return {{"workspaces", std::move(workspaces)}, {"binds", std::move(binds)}};
 }
 
+}  // namespace
+
 Result<json::object> encode_request(const SessionRequest& request) {
   json::object object = encode_places(request);
   object["name"] = request.name;
@@ -84,6 +86,9 @@ Result<json::object> encode_request(const SessionRequest& request) {
   object["ceiling"] = nullptr;
   if (request.ceiling) {
     TRY(object["ceiling"], authority::to_json(*request.ceiling));
+  }
+  if (request.network_ceiling) {
+    TRY(object["network_ceiling"], authority::to_json(*request.network_ceiling));
   }
   object["cpus_milli"] = optional_number(request.cpus_milli);
   object["backend"] = optional_number(request.backend);
@@ -99,6 +104,8 @@ Result<json::object> encode_request(const SessionRequest& request) {
   object["prove"] = request.prove;
   return object;
 }
+
+namespace {
 
 void decode_places(const json::object& object, SessionRequest& request) {
   for (const json::value& value : object.at("workspaces").as_array()) {
@@ -118,6 +125,8 @@ void decode_places(const json::object& object, SessionRequest& request) {
   }
 }
 
+}  // namespace
+
 Result<SessionRequest> decode_request(const json::object& object) {
   SessionRequest request;
   decode_places(object, request);
@@ -128,6 +137,9 @@ Result<SessionRequest> decode_request(const json::object& object) {
   TRY(request.handed, authority::set_from_json(object.at("handed")));
   if (!object.at("ceiling").is_null()) {
     TRY(request.ceiling, authority::set_from_json(object.at("ceiling")));
+  }
+  if (const json::value* network = object.if_contains("network_ceiling")) {
+    TRY(request.network_ceiling, authority::set_from_json(*network));
   }
   request.cpus_milli = to_optional<std::uint64_t>(object.at("cpus_milli"));
   if (!object.at("backend").is_null()) {
@@ -146,6 +158,8 @@ Result<SessionRequest> decode_request(const json::object& object) {
   if (const json::value* prove = object.if_contains("prove")) request.prove = prove->as_bool();
   return request;
 }
+
+namespace {
 
 json::value encode_end(const std::optional<SessionEnd>& end) {
   if (!end) return nullptr;
@@ -173,7 +187,8 @@ json::array encode(const std::vector<WorkspaceInfo>& workspaces) {
     list.push_back(json::object{{"path", one.path},
                                 {"mode", number(one.mode)},
                                 {"persist", number(one.persist)},
-                                {"layer", one.layer_id}});
+                                {"layer", one.layer_id},
+                                {"below", json::value_from(one.below)}});
   }
   return list;
 }
@@ -183,6 +198,9 @@ std::vector<WorkspaceInfo> decode_workspaces(const json::value& value) {
     const json::object& one = entry.as_object();
     list.push_back({text(one, "path"), to_enum(one.at("mode"), WorkspaceMode::Read),
                     to_enum(one.at("persist"), Persist::Discard), text(one, "layer")});
+    if (const json::value* below = one.if_contains("below")) {
+      list.back().below = json::value_to<std::vector<std::string>>(*below);
+    }
   }
   return list;
 }
@@ -196,6 +214,9 @@ Result<SessionInfo> decode_info(const json::object& object) {
   if (!object.at("policy").is_null()) {
     const json::object& mark = object.at("policy").as_object();
     info.policy = plan::PolicyMark{text(mark, "name"), text(mark, "digest")};
+  }
+  if (const json::value* parent = object.if_contains("parent")) {
+    info.parent = json::value_to<std::string>(*parent);
   }
   info.created_at = from_ns(object.at("created_ns"));
   info.last_run_at = from_ns(object.at("last_run_ns"));
@@ -214,6 +235,7 @@ Result<std::string> encode_record(const SessionRecord& record) {
                       {"state", number(info.state)},
                       {"workspaces", encode(info.workspaces)},
                       {"policy", nullptr},
+                      {"parent", info.parent},
                       {"created_ns", ns(info.created_at)},
                       {"last_run_ns", ns(info.last_run_at)},
                       {"idle_ms", info.idle_timeout.count()},

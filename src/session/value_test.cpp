@@ -27,6 +27,7 @@ SessionRecord full_record() {
   const std::vector<authority::Capability> memory{*authority::parse_term("memory", "64MiB")};
   info.effective.handed = *authority::AuthoritySet::granting(memory);
   info.effective.ceiling = info.effective.handed;
+  info.effective.network_ceiling = authority::AuthoritySet();
   info.effective.cpus_milli = 1500;
   info.effective.backend = plan::Backend::Process;
   info.effective.env = {{"HOME", ""}};

@@ -157,17 +157,21 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
     return fail_os(errno, "make a layer in {}", root.path);
   }
   TRY(UniqueFd dir, open_file_at(root.dir, draft, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  const unsigned mode = node.mode & 01777U;
-  TRY_VOID(fill_layer(dir, facts, base, mode));
-  if (auto backed = make_backing(root, dir, draft, request, facts, mode); !backed) {
-    (void)remove_tree(root.dir, draft);  // the reason is told; a rest is collected later
-    return unexpected(std::move(backed).error());
+  const auto filled = [&]() -> Result<void> {
+    const unsigned mode = node.mode & 01777U;
+    TRY_VOID(fill_layer(dir, facts, base, mode));
+    TRY_VOID(make_backing(root, dir, draft, request, facts, mode));
+    if (request.fill) {
+      TRY(const UniqueFd upper,
+          open_file_at(dir, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+      TRY_VOID(request.fill(upper));
+    }
+    return move_new(root.dir, draft, root.dir, facts.id);
+  }();
+  if (!filled) {
+    (void)remove_tree(root.dir, draft);  // what is left is collected later
+    return unexpected(filled.error());
   }
-  if (request.fill) {
-    TRY(const UniqueFd upper, open_file_at(dir, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-    TRY_VOID(request.fill(upper));
-  }
-  TRY_VOID(move_new(root.dir, draft, root.dir, facts.id));
   std::string path = fmt::format("{}/{}", root.path, facts.id);
   return Layer(std::move(dir), std::move(path), std::move(facts), std::move(base),
                request.quota.backing);
@@ -217,7 +221,7 @@ Result<Uppers> Layer::open_uppers() const {
   TRY(UniqueFd top, open_upper());
   trees.push_back(std::move(top));
   for (const std::string& id : facts_.below) {
-    TRY(UniqueFd tree, open_file(frozen_path(id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    TRY(UniqueFd tree, open_frozen(id));
     trees.push_back(std::move(tree));
   }
   return Uppers(std::move(trees));
@@ -225,6 +229,10 @@ Result<Uppers> Layer::open_uppers() const {
 
 std::string Layer::frozen_path(const std::string& id) const {
   return fmt::format("{}/{}/box/upper", path_.substr(0, path_.rfind('/')), id);
+}
+
+Result<UniqueFd> Layer::open_frozen(const std::string& id) const {
+  return open_file(frozen_path(id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 }
 
 Result<UniqueFd> Layer::open_original() const {

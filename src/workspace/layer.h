@@ -90,6 +90,7 @@ class Layer {
   Result<Uppers> open_uppers() const;
   // Where the upper of a layer below it is.
   std::string frozen_path(const std::string& id) const;
+  Result<UniqueFd> open_frozen(const std::string& id) const;
   // The original by its recorded path; Code::Denied when another directory is there now.
   Result<UniqueFd> open_original() const;
 

@@ -49,12 +49,21 @@ Result<Layer> make_layer_over(const LayerRoot& root, const QuotaChoice& quota,
     request.upper_gid = over.at.group;
   }
   TRY(Layer layer, make_layer(root, request));
+  TRY_VOID(plan_layer(layer, over));
+  return layer;
+}
+
+Result<void> plan_layer(const Layer& layer, plan::Workspace& over) {
   TRY(over.layer, host::look_up(layer.mount_path()));
   over.layer->owner = layer.facts().upper_uid;
   over.layer->group = layer.facts().upper_gid;
-  over.backing = to_plan(quota.backing);
+  over.backing = to_plan(layer.backing());
+  for (const std::string& id : layer.facts().below) {
+    TRY(host::PathFacts frozen, host::look_up(layer.frozen_path(id)));
+    over.frozen.push_back(std::move(frozen));
+  }
   over.start_ns = static_cast<std::uint64_t>(layer.base().stamp.start);
-  return layer;
+  return {};
 }
 
 void plan_some_layer(const QuotaChoice& quota, plan::Workspace& over) {

@@ -16,6 +16,9 @@ Result<QuotaChoice> choose_for(const std::string& layer_root, plan::SandboxSpec&
 Result<Layer> make_layer_over(const LayerRoot& root, const QuotaChoice& quota,
                               plan::Workspace& over);
 
+// The workspace is planned with that layer, and the frozen ones that it stands on.
+Result<void> plan_layer(const Layer& layer, plan::Workspace& over);
+
 // For a plan that is only looked at: stands for the layer that would be made.
 void plan_some_layer(const QuotaChoice& quota, plan::Workspace& over);
 

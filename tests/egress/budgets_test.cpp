@@ -26,6 +26,9 @@ TEST_P(Budgets, BytesSentAreCounted) {
   const Words words = {"--allow", "connect=" + server.where(), "--allow", "egress_bytes=1MiB"};
   EXPECT_THAT(probe(words, {"send_much", kHost, server.port(), "64"}),
               refused_with(Errnos{EPIPE, ECONNRESET}));
+  EXPECT_THAT(probe(words, {"send_much", kHost, server.port(), "64", "hidden"}),
+              refused_with(Errnos{EPIPE, ECONNRESET}))
+      << "a process that is not dumpable";
   const Outcome few =
       probe({"--allow", "connect=" + server.where(), "--allow", "egress_bytes=8MiB"},
             {"send_much", kHost, server.port(), "2"});

@@ -24,13 +24,27 @@ class Connect : public BoxTest {
 TEST_P(Connect, WhatIsGrantedWorks) {
   const TcpServer server(kHost, echo());
   const Words words = granting(server);
-  for (const char* how : {"connect_tcp", "connect_nonblocking", "connect_in_epoll",
-                          "connect_with_copy", "connect_keeps_options"}) {
+  for (const char* how :
+       {"connect_tcp", "connect_nonblocking", "connect_in_epoll", "connect_with_copy",
+        "connect_keeps_options", "connect_with_blocking_copies", "connect_in_thread"}) {
     EXPECT_THAT(probe(words, {how, kHost, server.port()}), ended_with(0)) << how;
   }
   EXPECT_THAT(probe(words, {"connect_tcp", std::string("::ffff:") + kHost, server.port()}),
               ended_with(0))
       << "an IPv4 address in an IPv6 socket";
+}
+
+// What cannot be mended, as docs/reference/network.md says it.
+TEST_P(Connect, CopiesInAnotherProcessKeepTheOldSocket) {
+  const TcpServer server(kHost, echo());
+  const Outcome forked = probe(granting(server), {"connect_after_fork", kHost, server.port()});
+  EXPECT_THAT(forked, ended_with(0));
+  EXPECT_THAT(forked.out, HasSubstr("child " + std::to_string(EPIPE)));
+  const Outcome epoll =
+      probe(granting(server), {"connect_blocking_in_epoll", kHost, server.port()});
+  EXPECT_THAT(epoll, ended_with(0));
+  EXPECT_THAT(epoll.out, HasSubstr("events 0"));
+  EXPECT_THAT(epoll.out, HasSubstr("again 0"));
 }
 
 TEST_P(Connect, OtherPortsAndAddressesAreRefusedAndNamed) {

@@ -1,4 +1,5 @@
-// Programs as people use them, with nothing said to them about a box.
+// Programs as people use them, with nothing said to them about a box. Those that need servers of
+// their own kind are in test_programs.py.
 #include "support/box_test.h"
 #include "support/servers.h"
 
@@ -84,46 +85,6 @@ TEST_P(Programs, Node) {
   settings.patience = std::chrono::seconds(60);
   EXPECT_THAT(run(granting(web_.number()), {"/usr/bin/node", "-e", script}, settings).out,
               HasSubstr("hello /n"));
-}
-
-TEST_P(Programs, Git) {
-  // Nobody speaks git there: it must get as far as the server's answer.
-  const Outcome outcome =
-      run(granting(web_.number()), {"git", "ls-remote", url("/repository.git")});
-  EXPECT_GT(web_.visitors(), 0) << outcome.err;
-  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("denied")));
-}
-
-TEST_P(Programs, SshReachesTheServer) {
-  if (!has("/usr/bin/ssh")) GTEST_SKIP() << "no ssh here";
-  const TcpServer server("127.50.0.1", [](int fd) {
-    const std::string banner = "SSH-2.0-test\r\n";
-    (void)!write(fd, banner.data(), banner.size());
-    char byte = 0;
-    (void)!read(fd, &byte, 1);
-  });
-  Words words = granting(server.number());
-  words.insert(words.end(), {"--uid", "0"});  // ssh looks its user up in /etc/passwd
-  const Outcome outcome =
-      run(words, {"ssh", "-v", "-o", "BatchMode=yes", "-p", server.port(), "web.test"});
-  EXPECT_THAT(outcome.err, HasSubstr("Connection established"));
-}
-
-TEST_P(Programs, Java) {
-  if (!has("/usr/bin/java")) GTEST_SKIP() << "no java here";
-  const std::string source =
-      make_file("Fetch.java",
-                "import java.net.*; import java.net.http.*;\n"
-                "public class Fetch { public static void main(String[] a) throws Exception {\n"
-                "  System.out.println(HttpClient.newHttpClient().send(\n"
-                "    HttpRequest.newBuilder(URI.create(a[0])).build(),\n"
-                "    HttpResponse.BodyHandlers.ofString()).body()); } }\n");
-  Words words = granting(web_.number());
-  words.insert(words.end(), {"--read", source});
-  Settings settings;
-  settings.patience = std::chrono::seconds(120);
-  const Outcome outcome = run(words, {"/usr/bin/java", source, url("/j")}, settings);
-  EXPECT_THAT(outcome.out, HasSubstr("hello /j"));
 }
 
 TEST_P(Programs, APolicyWithNetworkTermsWorks) {

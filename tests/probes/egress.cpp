@@ -14,6 +14,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -94,6 +95,68 @@ int connect_with_copy(Args args) {
   if (poll(&ready, 1, 3000) != 1) return ETIMEDOUT;
   if (fcntl(fd, F_SETFL, 0) != 0) return errno;
   return exchange(copy, fd);
+}
+
+// The same for a socket that blocks, with a copy that closes on exec and one that does not.
+int connect_with_blocking_copies(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  const int copy = dup(fd);
+  const int closing = fcntl(fd, F_DUPFD_CLOEXEC, 50);
+  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  if ((fcntl(copy, F_GETFD) & FD_CLOEXEC) != 0) return EPROTO;
+  if ((fcntl(closing, F_GETFD) & FD_CLOEXEC) == 0) return EPROTO;
+  if (const int error = exchange(copy, fd)) return error;
+  if (const int error = exchange(fd, closing)) return error;
+  close(fd);
+  return exchange(closing, copy);
+}
+
+// What a child has of a socket that its parent connects later is the old one: nobody can put
+// another into its table.
+int connect_after_fork(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  int go[2];
+  int answer[2];
+  if (pipe(go) != 0 || pipe(answer) != 0) return errno;
+  if (fork() == 0) {
+    char byte = 0;
+    (void)!read(go[0], &byte, 1);
+    const int error = send(fd, "x", 1, MSG_NOSIGNAL) == 1 ? 0 : errno;
+    (void)!write(answer[1], &error, sizeof error);
+    _exit(0);
+  }
+  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  (void)!write(go[1], "x", 1);
+  int error = -1;
+  if (read(answer[0], &error, sizeof error) != sizeof error) return EIO;
+  say("child %d", error);
+  return exchange(fd, fd);
+}
+
+// Threads share the table: one connects, another speaks.
+int connect_in_thread(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  int error = 0;
+  std::thread([&] { error = connect(fd, generic(where), sizeof where) == 0 ? 0 : errno; }).join();
+  return error != 0 ? error : exchange(fd, fd);
+}
+
+// An epoll that a blocking socket was put into before connect has lost it after.
+int connect_blocking_in_epoll(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream();
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLOUT;
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return errno;
+  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  say("events %d", epoll_wait(epoll, &event, 1, 0));
+  event.events = EPOLLOUT;
+  say("again %d", epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno);
+  return epoll_wait(epoll, &event, 1, 0) == 1 ? 0 : EPROTO;
 }
 
 // Options and flags that were set before stay.
@@ -274,11 +337,13 @@ int connect_many(Args args) {
   return 0;
 }
 
-// HOST PORT MEGABYTES: sends until an error, or so much.
+// HOST PORT MEGABYTES [hidden]: sends until an error, or so much; as a process that lets nobody
+// look at it.
 int send_much(Args args) {
   const sockaddr_in where = address_at(args, 0);
   const int fd = stream();
   if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  if (args.size() > 3 && prctl(PR_SET_DUMPABLE, 0) != 0) return errno;
   signal(SIGPIPE, SIG_IGN);
   static char block[1 << 16];
   for (long i = 0; i < number(args, 2) * 16; ++i) {
@@ -294,6 +359,10 @@ constexpr Probe kProbes[] = {
     {"connect_nonblocking", connect_nonblocking, "HOST PORT: connects without blocking"},
     {"connect_in_epoll", connect_in_epoll, "HOST PORT: connects what an epoll watches (echo)"},
     {"connect_with_copy", connect_with_copy, "HOST PORT: connects what has a copy (echo)"},
+    {"connect_with_blocking_copies", connect_with_blocking_copies, "HOST PORT: the same, blocking"},
+    {"connect_after_fork", connect_after_fork, "HOST PORT: connects what a child has too (echo)"},
+    {"connect_in_thread", connect_in_thread, "HOST PORT: connects in another thread (echo)"},
+    {"connect_blocking_in_epoll", connect_blocking_in_epoll, "HOST PORT: an epoll, blocking"},
     {"connect_keeps_options", connect_keeps_options, "HOST PORT: options set before stay (echo)"},
     {"connect_until_alarm", connect_until_alarm, "HOST PORT: a signal ends a connect"},
     {"connect_until_timeout", connect_until_timeout, "HOST PORT: SO_SNDTIMEO ends a connect"},
@@ -303,7 +372,7 @@ constexpr Probe kProbes[] = {
     {"listen_outside", listen_outside, "HOST PORT: listens with a granted socket"},
     {"connect_often", connect_often, "HOST PORT COUNT: connects and closes"},
     {"connect_many", connect_many, "HOST PORT COUNT: keeps connections open"},
-    {"send_much", send_much, "HOST PORT MEGABYTES: sends"},
+    {"send_much", send_much, "HOST PORT MEGABYTES [hidden]: sends"},
 };
 
 }  // namespace

@@ -69,6 +69,13 @@ int try_send_udp(Args args) {
   return met(sendto(fd, "probe", 5, 0, &address.any, length));
 }
 
+int try_connect_udp(Args args) {
+  Address address{};
+  const socklen_t length = fill_address(address, text(args, 0), static_cast<int>(number(args, 1)));
+  const int fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  return fd < 0 ? errno : met(connect(fd, &address.any, length));
+}
+
 int try_bind_tcp(Args args) {
   Address address{};
   const socklen_t length = fill_address(address, text(args, 0), static_cast<int>(number(args, 1)));
@@ -170,6 +177,7 @@ int list_interfaces(Args) {
 constexpr Probe kProbes[] = {
     {"connect_tcp", try_connect_tcp, "HOST PORT: connects"},
     {"send_udp", try_send_udp, "HOST PORT: sends a datagram"},
+    {"connect_udp", try_connect_udp, "HOST PORT: connects a datagram socket"},
     {"bind_tcp", try_bind_tcp, "HOST PORT: binds and listens"},
     {"loopback", try_loopback, "HOST: talks to itself over TCP"},
     {"connect_unix", try_connect_unix, "PATH [dgram]: connects to a socket by path"},

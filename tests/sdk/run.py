@@ -33,6 +33,7 @@ def main() -> int:
         shutil.copytree(HERE, place / "tests", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(HERE.parent.parent / "docs", place / "docs")
         shutil.copytree(HERE.parent.parent / "examples", place / "examples")
+        shutil.copy(HERE.parent.parent / "sdk" / "python" / "README.md", place / "README.md")
         packages = next(Path(venv).resolve().glob("lib/python3*/site-packages"))
         (place / "home").mkdir()
         place.chmod(0o755)

@@ -8,6 +8,7 @@ import json
 import logging
 import struct
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -18,6 +19,13 @@ from glovebox._core import Core
 from glovebox._drive import AsyncDriver, BlockingDriver, run
 from glovebox._request import SpawnRequest
 from glovebox.aio import Sandbox, Supervisor
+
+
+async def pause(box):
+    if isinstance(box._core.driver, BlockingDriver):
+        time.sleep(0.002)
+    else:
+        await asyncio.sleep(0.002)
 
 
 class ChannelTest(unittest.TestCase):
@@ -124,11 +132,15 @@ class ChannelTest(unittest.TestCase):
 
         async def claim(box, host):
             execution = await box.exec("...")
+            if is_late:  # the error has come before anybody asks
+                while not execution.done:
+                    await pause(box)
             with self.assertRaises(gb.GuestError):
                 await execution.wait(10)
             self.assertEqual(await box.recv(10), 2)
 
-        self.check(script, claim)
+        for is_late in (False, True):
+            self.check(script, claim)
 
     def test_a_target_without_a_module_is_refused_here(self):
         async def claim(box, host):
@@ -272,6 +284,28 @@ class ChannelTest(unittest.TestCase):
             self.assertEqual(box.logs(), [gb.LogEvent("warning", "50% %s")])
             self.assertEqual(box.metrics(), [gb.MetricEvent("m", 2, {"a": "1"})])
             self.assertEqual((box.output(), box.output("stderr")), ("outerr", "err"))
+
+        self.check(script, claim)
+
+    def test_a_cell_whose_worker_was_lost_is_told_so(self):
+        def double(x):
+            return x * 2
+
+        def script(host, connection):
+            for _ in range(2):
+                host.say(connection, ev="result", id=host.hear(connection)["id"], value=2)
+            host.say(connection, ev="restart", reason="worker", message="the worker ended")
+            for _ in range(2):
+                host.say(connection, ev="result", id=host.hear(connection)["id"], value=4)
+            connection.recv()
+
+        async def claim(box, host):
+            self.assertEqual(await box.call(double, 1, timeout=10), 2)
+            with self.assertRaisesRegex(gb.SandboxRestarted, "the worker ended"):
+                await box.recv(10)
+            self.assertEqual(await box.call(double, 2, timeout=10), 4)
+            # What it was taught is gone with its globals, and is taught again.
+            self.assertEqual([message["op"] for message in host.heard], ["define", "call", "define", "call"])
 
         self.check(script, claim)
 

@@ -44,7 +44,9 @@ static_assert(plan::kMaxFrozen < 100 && plan::kMaxFrozen * 3 + sizeof("below") <
 // Marks of a layer that was mounted before: written by the kernel so that nobody trusts a layer
 // that a crash of the machine may have cut short. The box sees none of it.
 bool forget_volatile() noexcept {
+  constexpr const char* kDirty = "layer/work/work/incompat/volatile/dirty";
   constexpr const char* kMark = "layer/work/work/incompat/volatile";
+  if (::syscall(SYS_unlinkat, AT_FDCWD, kDirty, 0) != 0 && errno != ENOENT) return false;
   if (::syscall(SYS_unlinkat, AT_FDCWD, kMark, AT_REMOVEDIR) == 0) return true;
   return errno == ENOENT;
 }

@@ -11,7 +11,16 @@ The same for asyncio is in `glovebox.aio`.
 
 from . import aio, capabilities, errors
 from ._binary import find_binary
-from ._default import default_supervisor, list_active, register_alert_handler, shutdown, spawn
+from ._default import (
+    checkpoint,
+    default_supervisor,
+    list_active,
+    migrate,
+    register_alert_handler,
+    restore,
+    shutdown,
+    spawn,
+)
 from ._request import SpawnOptions
 from .backends import DEFAULT_BACKEND, IMPLEMENTED_BACKENDS, SUPPORTED_BACKENDS, BackendMode
 from .blocking import Execution, Files, Sandbox, Supervisor
@@ -29,9 +38,9 @@ __version__ = "0.1.0"
 __all__ = [
     "DEFAULT_BACKEND", "IMPLEMENTED_BACKENDS", "SUPPORTED_BACKENDS", "BackendMode", "Change", "Commit",
     "CompiledPolicy", "DenialEvent", "Execution", "FileInfo", "Files", "LogEvent", "MetricEvent", "Pipeline", "Policy",
-    "RunResult", "Sandbox", "Snapshot", "SpawnOptions", "Stats", "Supervisor", "aio", "capabilities",
-    "default_supervisor", "errors", "find_binary", "list_active", "register_alert_handler", "sandbox", "shutdown",
-    "spawn",
+    "RunResult", "Sandbox", "Snapshot", "SpawnOptions", "Stats", "Supervisor", "aio", "capabilities", "checkpoint",
+    "default_supervisor", "errors", "find_binary", "list_active", "migrate", "register_alert_handler", "restore",
+    "sandbox", "shutdown", "spawn",
 ]  # fmt: skip
 __all__ += _capabilities
 __all__ += _errors

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from ._values import BrokenMessage, decode, encode
-from .errors import OutputExceeded, SandboxEnded, SandboxError, end_error, guest_error
+from .errors import OutputExceeded, SandboxEnded, SandboxError, SandboxRestarted, end_error, guest_error
 from .events import DenialEvent, LogEvent, MetricEvent, log_event, metric_event
 
 T = TypeVar("T")
@@ -45,6 +45,7 @@ class Listener(Protocol):
     def on_request(self, number: Any, capability: str, action: str, payload: Any) -> None: ...
     def on_log(self, event: LogEvent) -> None: ...
     def on_output(self, stream: str, text: str) -> None: ...
+    def on_restart(self) -> None: ...
     def on_end(self, error: SandboxError) -> None: ...
 
 
@@ -225,6 +226,9 @@ class Channel:
             stream, text = str(message.get("stream")), str(message.get("text"))
             self.records.add_output(stream, text)
             self._listener.on_output(stream, text)
+        elif event == "restart":
+            self.inbox.put(SandboxRestarted(str(message.get("message") or "the sandbox began anew")), is_error=True)
+            self._listener.on_restart()
         elif event == "end":
             self.ended(end_error(str(message.get("reason") or "closed"), str(message.get("message") or "")))
         # Events of a newer service are news to nobody here.

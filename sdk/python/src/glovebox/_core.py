@@ -34,11 +34,20 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 class Core:
     """A session at the service, and the way to its Python."""
 
-    def __init__(self, supervisor: Supervisor, driver: Driver, request: SpawnRequest, identifier: str) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        driver: Driver,
+        request: SpawnRequest,
+        identifier: str,
+        *,
+        is_derived: bool = False,
+    ) -> None:
         self.supervisor = supervisor
         self.driver = driver
         self.request = request
         self.id = identifier
+        self.is_derived = is_derived  # of another session: its request alone does not make it again
         self.handlers: dict[str, Handler] = dict(request.handlers)
         self.channel = Channel(request.name, driver.make_slot, self)
         self.is_closed = False
@@ -55,7 +64,7 @@ class Core:
 
     async def http(self, method: str, suffix: str = "", **more: Any) -> httpx.Response:
         """An answer of the service about this session."""
-        self._check_open()
+        self.check_open()
         try:
             return await self.driver.request(method, self.path + suffix, **more)
         except ServiceError as problem:
@@ -65,7 +74,7 @@ class Core:
 
     async def run(self, body: dict[str, Any], on_output: Callable[[str, str], Any] | None) -> RunResult:
         """A command in the session's shell."""
-        self._check_open()
+        self.check_open()
         reader = RunReader()
         try:
             async for piece in self.driver.stream(
@@ -92,7 +101,7 @@ class Core:
         self.on_end(error)
         return error
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if self.is_closed:
             raise SandboxEnded(f"sandbox {self.request.name!r} is closed", self.termination_reason or "closed")
 
@@ -104,11 +113,11 @@ class Core:
         link = self._link
         if link is not None and self.channel.end is None:
             return link
-        self._check_open()
+        self.check_open()
         if not self.request.python:
             raise SandboxError("this sandbox was made without Python (python=False)")
         async with self._attaching:
-            self._check_open()
+            self.check_open()
             if self._link is not None:
                 if self.channel.end is None:
                     return self._link
@@ -217,6 +226,9 @@ class Core:
     def on_output(self, stream: str, text: str) -> None:
         pass
 
+    def on_restart(self) -> None:
+        self._defined.clear()
+
     def on_end(self, error: SandboxError) -> None:
         reason = getattr(error, "reason", "closed")
         if reason != "connection" and self.termination_reason is None:
@@ -266,12 +278,9 @@ class Execution:
         await self._core.finish(self._operation, timeout)
 
     async def cancel(self) -> bool:
-        """Interrupts it. False when it had ended already."""
+        """Interrupts it, and does not wait. What it raises then is heard by `wait()` alone. False when it had ended."""
         if self.done:
             return False
+        self._core.channel.claim(self._operation)
         await self._core.cancel_operation(self._operation.number)
-        try:
-            await self.wait()
-        except SandboxError:
-            pass  # Cancelled, or what it raised just before
         return True

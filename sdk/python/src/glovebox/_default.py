@@ -60,6 +60,21 @@ def register_alert_handler(handler: AlertHandler) -> None:
     _default.get().register_alert_handler(handler)
 
 
+def checkpoint(sandbox: Sandbox, key: bytes) -> bytes:
+    """A sandbox as an encrypted file. The key has 32 bytes."""
+    return sandbox.checkpoint(key)
+
+
+def restore(blob: bytes, key: bytes, *, name: str | None = None) -> Sandbox:
+    """A sandbox of such a file, made by the process's own supervisor."""
+    return _default.get().restore(blob, key, name=name)
+
+
+def migrate(sandbox: Sandbox, to: Supervisor, key: bytes) -> Sandbox:
+    """Moves a sandbox to another supervisor's service."""
+    return sandbox.migrate(to, key)
+
+
 def shutdown() -> None:
     """Ends all sandboxes of the process's own supervisor, and its service. The next `spawn()` starts afresh."""
     supervisor = _default.take()

@@ -31,6 +31,8 @@ T = TypeVar("T")
 # Answers may take as long as what they answer; connecting may not.
 _PATIENCE = httpx.Timeout(None, connect=10.0)
 _MOST_CALLBACKS = 64
+# Alerts that wait for their handlers. A guest that is refused more than they can hear of is not told to them.
+_MOST_ALERTS = 10_000
 
 Reply = Callable[[Any, BaseException | None], None]
 
@@ -66,6 +68,10 @@ class Driver(abc.ABC):
             return found.address
         return found
 
+    def has_lost_service(self) -> bool:
+        """Whether the service was this process's own and is gone, with every sandbox in it."""
+        return self._service is not None and not self._service.is_alive()
+
     def is_embedded(self, address: Address) -> bool:
         return self._service is not None and self._service.address == address
 
@@ -75,8 +81,9 @@ class Driver(abc.ABC):
             shared.release(service)
 
     def _unreachable(self, problem: Exception) -> ServiceNotFound:
-        if self._service is not None and not self._service.is_alive():
-            return ServiceNotFound(f"the service of this process has ended: {self._service._last_words()}")
+        if self.has_lost_service():
+            assert self._service is not None
+            return ServiceNotFound(f"the service of this process has ended: {self._service.last_words()}")
         assert self._address is not None
         return ServiceNotFound(f"the service at {self._address.name} cannot be reached: {problem}")
 
@@ -204,6 +211,9 @@ class _Callbacks:
                 self._thread.start()
         self._waiting.put(call)
 
+    def count(self) -> int:
+        return self._waiting.qsize()
+
     def _run(self) -> None:
         while (call := self._waiting.get()) is not None:
             call()
@@ -272,7 +282,8 @@ class BlockingDriver(Driver):
 
     def call_back(self, function: Callable[..., Any], arguments: tuple[Any, ...], reply: Reply | None) -> None:
         if reply is None:
-            self._ordered.put(lambda: _call(function, arguments, None))
+            if self._ordered.count() < _MOST_ALERTS:
+                self._ordered.put(lambda: _call(function, arguments, None))
             return
         if not self._room.acquire(blocking=False):
             reply(None, SandboxError(f"more than {_MOST_CALLBACKS} requests at the same time"))
@@ -413,6 +424,8 @@ class AsyncDriver(Driver):
 
     def call_back(self, function: Callable[..., Any], arguments: tuple[Any, ...], reply: Reply | None) -> None:
         previous = self._last_alert if reply is None else None
+        if reply is None and len(self._tasks) >= _MOST_ALERTS:
+            return
         if reply is not None and len(self._tasks) >= _MOST_CALLBACKS:
             reply(None, SandboxError(f"more than {_MOST_CALLBACKS} requests at the same time"))
             return

@@ -30,6 +30,7 @@ from .errors import ServiceNotFound
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
+_LAST_WORDS = 4096
 
 # Runs "$@" until it ends by itself or standard input is closed; then removes the directories $1 and $2.
 _KEEPER = """
@@ -142,7 +143,8 @@ class EmbeddedService:
         # Of its own, because the path of a socket has to be short.
         self._place = Path(tempfile.mkdtemp(prefix="glovebox-"))
         self.address = Address(socket=str(self._place / "service.sock"))
-        self.log = self._state / "service.log"
+        # Held open: the keeper removes the directory, and what the service said last is wanted after that.
+        self._log = open(self._state / "service.log", "w+b")  # noqa: SIM115
         config = self._state / "service.toml"
         config.write_text(_settings(self.address.socket, str(self._state / "serve")))
         ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -157,18 +159,18 @@ class EmbeddedService:
         environment["NOTIFY_SOCKET"] = notify
         reading, self._lifeline = os.pipe2(os.O_CLOEXEC)
         try:
-            with open(self.log, "wb") as log:
-                return subprocess.Popen(
-                    ["/bin/sh", "-c", _KEEPER, "glovebox", str(self._state), str(self._place), *command],
-                    stdin=reading,
-                    stdout=log,
-                    stderr=log,
-                    env=environment,
-                    cwd="/",
-                    start_new_session=True,  # a terminal's Ctrl-C is for this process
-                )
+            return subprocess.Popen(
+                ["/bin/sh", "-c", _KEEPER, "glovebox", str(self._state), str(self._place), *command],
+                stdin=reading,
+                stdout=self._log,
+                stderr=self._log,
+                env=environment,
+                cwd="/",
+                start_new_session=True,  # a terminal's Ctrl-C is for this process
+            )
         except OSError:
             os.close(self._lifeline)
+            self._log.close()
             self._remove()
             raise
         finally:
@@ -189,16 +191,19 @@ class EmbeddedService:
                     break
         finally:
             os.close(ending)
-        said = self._last_words()
+        said = self.last_words()
         self.stop()
-        raise ServiceNotFound(f"the service did not start: {said or 'it said nothing'}")
+        raise ServiceNotFound(f"the service did not start: {said}")
 
-    def _last_words(self) -> str:
-        try:
-            lines = self.log.read_text(errors="replace").strip().splitlines()
-        except OSError:  # the keeper has removed it already
-            return "it ended at once"
-        return "; ".join(lines[-3:])
+    def last_words(self) -> str:
+        """The end of what the service has logged."""
+        if self._log.closed:
+            return "it was stopped"
+        size = os.fstat(self._log.fileno()).st_size
+        lines = (
+            os.pread(self._log.fileno(), _LAST_WORDS, max(0, size - _LAST_WORDS)).decode(errors="replace").splitlines()
+        )
+        return "; ".join(lines[-3:]) or "it said nothing"
 
     def is_alive(self) -> bool:
         return os.getpid() == self.pid and self._process.poll() is None
@@ -214,6 +219,7 @@ class EmbeddedService:
             os.killpg(self._process.pid, 9)  # a session of its own, so the group is the service
             self._process.wait()
             self._remove()
+        self._log.close()
 
     def let_go(self) -> None:
         """Closes this process's end of the pipe; the service ends when no process has one any more."""

@@ -19,7 +19,7 @@ from typing import Any
 from .errors import UnsendableValue
 
 MAX_MESSAGE = 64 << 20
-MAX_DEPTH = 64
+MAX_DEPTH = 60  # of a value; the 64 of a message include what is around it
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 
 # The formats of the buffer protocol (struct's letters, native sizes) and the dtypes that they are.

@@ -15,12 +15,14 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Unpack
 
+from . import _state
 from ._core import Core, Execution, Handler
 from ._drive import AsyncDriver, Driver
 from ._files import Files
 from ._request import NAME_PATTERN, SpawnOptions, SpawnRequest, check_name
 from ._shipping import ship
-from .backends import BackendMode
+from .backends import DEFAULT_BACKEND, BackendMode
+from .capabilities import Grants
 from .errors import (
     BackendUnavailable,
     InvalidRequest,
@@ -29,6 +31,7 @@ from .errors import (
     PolicyCompilerError,
     SandboxEnded,
     SandboxError,
+    ServiceNotFound,
     TenantQuotaExceeded,
 )
 from .events import DenialEvent, LogEvent, MetricEvent, Stats
@@ -232,7 +235,28 @@ class Sandbox:
 
     async def reset(self) -> None:
         """A fresh box and fresh globals under the same name, with the same authority; changes are dropped."""
-        await self._core.supervisor._respawn(self._core)
+        await _state.recycle(self._core, keep_changes=False)
+
+    async def recycle(self) -> None:
+        """The same, and what it changed in its workspace stays."""
+        await _state.recycle(self._core, keep_changes=True)
+
+    async def fork(self, count: int = 1, *, name: str | None = None, ceiling: Grants = None,
+                   limits: Mapping[str, Any] | None = None, force: bool = False) -> list[Sandbox]:  # fmt: skip
+        """Sandboxes that go on from the files of this one and share nothing but that past.
+
+        They are called `NAME-1`, `NAME-2`, ...; `ceiling` cuts their authority down, `limits` are budgets for each.
+        Globals are fresh in all of them, and in this one: files are forked, memory is not.
+        """
+        return [Sandbox(child) for child in await _state.fork(self._core, count, name, ceiling, limits, force)]
+
+    async def checkpoint(self, key: bytes, *, tenant: str | None = None, force: bool = False) -> bytes:
+        """The sandbox as an encrypted file: authority, policy, files. Not memory. The key has 32 bytes."""
+        return (await _state.checkpoint(self._core, key, tenant, force)).blob
+
+    async def migrate(self, to: Supervisor, key: bytes, *, tenant: str | None = None) -> Sandbox:
+        """Moves it to another supervisor's service. It ends here when it is there, and not before."""
+        return Sandbox(await _state.migrate(self._core, to, key, tenant))
 
     async def kill(self) -> bool:
         """Ends it at once with everything in it. False when it was gone already."""
@@ -350,6 +374,20 @@ class Supervisor:
     async def _end(self, core: Core, reason: str, *, keep_layers: bool = False) -> bool:
         if core.is_closed:
             return False
+        await self._forget(core, reason)
+        params = {"keep_layers": "true"} if keep_layers else None
+        try:
+            await self._driver.request("DELETE", core.path, params=params)
+            return True
+        except SandboxEnded:
+            return False  # the service has ended it before
+        except ServiceNotFound:
+            if self._driver.has_lost_service():
+                return False
+            raise
+
+    async def _forget(self, core: Core, reason: str) -> None:
+        """This side's part of an end."""
         core.is_closed = True
         if core.termination_reason is None:
             core.termination_reason = reason
@@ -357,28 +395,29 @@ class Supervisor:
         core.channel.ended(SandboxEnded(f"the sandbox is {reason}", reason))
         if self._alive.pop(core.request.name, None) is not None:
             self._release(core.request)
-        params = {"keep_layers": "true"} if keep_layers else None
-        try:
-            await self._driver.request("DELETE", core.path, params=params)
-            return True
-        except SandboxEnded:
-            return False  # the service has ended it before
 
     async def _respawn(self, core: Core) -> None:
-        if core.is_closed:
-            raise SandboxEnded("the sandbox is closed")
-        await core.detach()
         try:
             await self._driver.request("DELETE", core.path)
         except SandboxEnded:
             pass
         core.restart(await self._create(core.request))
 
+    async def restore(self, blob: bytes, key: bytes, *, name: str | None = None, tenant: str | None = None,
+                      backend: BackendMode = DEFAULT_BACKEND, python: bool = True,
+                      handlers: Mapping[str, Handler] | None = None) -> Sandbox:  # fmt: skip
+        """A sandbox of a checkpoint. `CheckpointError` says what is wrong with one; then there is nothing."""
+        asked = {"backend": backend, "python": python, "handlers": handlers or {}}
+        return Sandbox((await _state.restore(self, blob, key, name, tenant, asked))[0])
+
     # ---- Those that live -----------------------------------------------------------------------------
 
     def list_active(self) -> dict[str, Sandbox]:
         """The sandboxes of this supervisor that have not ended, by name."""
         return {name: Sandbox(core) for name, core in self._alive.items() if core.termination_reason is None}
+
+    async def recycle(self, name: str) -> None:
+        await Sandbox(self._core(name)).recycle()
 
     async def quarantine(self, name: str, reason: str) -> None:
         await Sandbox(self._core(name)).quarantine(reason)

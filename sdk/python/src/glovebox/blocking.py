@@ -9,13 +9,14 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from . import _files, aio
+from . import _files, _state, aio
 from ._core import Core, Handler
 from ._core import Execution as _Execution
 from ._drive import BlockingDriver, run
 from ._request import SpawnOptions
 from .aio import AlertHandler, OutputHandler
-from .backends import BackendMode
+from .backends import DEFAULT_BACKEND, BackendMode
+from .capabilities import Grants
 from .errors import SandboxError
 from .events import DenialEvent, LogEvent, MetricEvent, Stats
 from .policy import PolicyLike
@@ -37,7 +38,7 @@ class Execution:
         run(self._inner.wait(timeout))
 
     def cancel(self) -> bool:
-        """Interrupts it. False when it had ended already."""
+        """Interrupts it, and does not wait. False when it had ended already."""
         return run(self._inner.cancel())
 
 
@@ -93,8 +94,9 @@ class Sandbox:
     Close it, or use it in a `with` statement. One that is dropped alive is closed with a `ResourceWarning`.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, supervisor: Supervisor) -> None:
         self._core = core
+        self._supervisor = supervisor
         self._inner = aio.Sandbox(core)
         self.files = Files(self._inner.files)
 
@@ -222,6 +224,24 @@ class Sandbox:
         """A fresh box and fresh globals under the same name, with the same policy and capabilities."""
         run(self._inner.reset())
 
+    def recycle(self) -> None:
+        """The same, and what it changed in its workspace stays."""
+        run(self._inner.recycle())
+
+    def fork(self, count: int = 1, *, name: str | None = None, ceiling: Grants = None,
+             limits: Mapping[str, Any] | None = None, force: bool = False) -> list[Sandbox]:  # fmt: skip
+        """Sandboxes that go on from the files of this one and share nothing but that past."""
+        cores = run(_state.fork(self._core, count, name, ceiling, limits, force))
+        return [self._supervisor._adopt(core) for core in cores]
+
+    def checkpoint(self, key: bytes, *, tenant: str | None = None, force: bool = False) -> bytes:
+        """The sandbox as an encrypted file: authority, policy, files. Not memory. The key has 32 bytes."""
+        return run(self._inner.checkpoint(key, tenant=tenant, force=force))
+
+    def migrate(self, to: Supervisor, key: bytes, *, tenant: str | None = None) -> Sandbox:
+        """Moves it to another supervisor's service. It ends here when it is there, and not before."""
+        return to._adopt(run(_state.migrate(self._core, to._inner, key, tenant)))
+
     def kill(self) -> bool:
         """Ends it at once with everything in it. False when it was gone already."""
         return run(self._inner.kill())
@@ -278,9 +298,19 @@ class Supervisor:
 
     def spawn(self, name: str, policy: PolicyLike = None, **options: Unpack[SpawnOptions]) -> Sandbox:
         """A sandbox that is ready. What it may do is in `policy` and `capabilities`, and is nothing without them."""
-        made = Sandbox(run(self._inner._spawn(name, policy, options)))
-        self._handles[name] = made
+        return self._adopt(run(self._inner._spawn(name, policy, options)))
+
+    def _adopt(self, core: Core) -> Sandbox:
+        made = Sandbox(core, self)
+        self._handles[made.name] = made
         return made
+
+    def restore(self, blob: bytes, key: bytes, *, name: str | None = None, tenant: str | None = None,
+                backend: BackendMode = DEFAULT_BACKEND, python: bool = True,
+                handlers: Mapping[str, Handler] | None = None) -> Sandbox:  # fmt: skip
+        """A sandbox of a checkpoint. `CheckpointError` says what is wrong with one; then there is nothing."""
+        asked = {"backend": backend, "python": python, "handlers": handlers or {}}
+        return self._adopt(run(_state.restore(self._inner, blob, key, name, tenant, asked))[0])
 
     def list_active(self) -> dict[str, Sandbox]:
         """The sandboxes of this supervisor that have not ended, by name."""
@@ -289,6 +319,9 @@ class Supervisor:
             for name, handle in list(self._handles.items())
             if not handle.is_closed and handle.termination_reason is None
         }
+
+    def recycle(self, name: str) -> None:
+        run(self._inner.recycle(name))
 
     def quarantine(self, name: str, reason: str) -> None:
         run(self._inner.quarantine(name, reason))

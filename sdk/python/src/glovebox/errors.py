@@ -18,7 +18,8 @@ __all__ = [
     "ChildWorkExceeded", "CommitRefused", "DiskExceeded", "FileMissing", "GuestError", "InvalidRequest",
     "MemoryExceeded", "MicroVMUnavailable", "MigrationProtocolError", "NetworkExceeded", "NotShippable",
     "NotSupported", "OpenFilesExceeded", "OutputExceeded", "OwnershipError", "PolicyAuthError",
-    "PolicyCompilerError", "PolicyError", "SandboxEnded", "SandboxError", "ServiceError", "ServiceNotFound",
+    "PolicyCompilerError", "PolicyError", "SandboxEnded", "SandboxError", "SandboxRestarted",
+    "ServiceError", "ServiceNotFound",
     "TenantQuotaExceeded", "TimeoutError", "TooBusy", "UnsendableValue", "WallTimeExceeded",
 ]  # fmt: skip
 
@@ -54,6 +55,10 @@ class SandboxEnded(SandboxError):
     def __init__(self, message: str, reason: str = "closed") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class SandboxRestarted(SandboxError):
+    """The worker of a cell ended through no fault of this one. It goes on in another, with fresh globals."""
 
 
 class PolicyError(SandboxError):

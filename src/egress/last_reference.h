@@ -1,0 +1,30 @@
+// Whether anybody else still has a socket that we let go of.
+//
+// A program may have copies of the number that it connects (dup, fork), and each of them means the
+// old socket. Looking through /proc for them takes as long as the whole connect, and nearly always
+// there are none. The kernel knows how many there are and does not say; but it takes a file out of
+// every epoll when its last reference goes. So the socket is put into an epoll, closed, and the
+// epoll asked whether it is still there: a socket that is not connected always has something to
+// say.
+#pragma once
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace glovebox::egress {
+
+class LastReference {
+ public:
+  static Result<LastReference> open();
+
+  // Closes a TCP socket that is neither connected nor listening. True: nobody has it any more.
+  // False: somebody has, or it cannot be told.
+  bool close(UniqueFd socket);
+
+ private:
+  explicit LastReference(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+
+  UniqueFd epoll_;  // empty but for the one that is being asked about
+};
+
+}  // namespace glovebox::egress
