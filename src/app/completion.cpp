@@ -109,6 +109,7 @@ constexpr auto kFree = std::to_array<std::string_view>({
     "output-limit",
     "open-files",
     "disk",
+    "inodes",
     "hostname",
     "uid",
     "gid",

@@ -7,6 +7,7 @@ namespace glovebox::plan {
 namespace {
 
 constexpr std::size_t kAlignment = 8;
+constexpr std::chrono::nanoseconds kNoTime{0};
 
 class Writer {
  public:
@@ -66,7 +67,8 @@ FlatSection write_trees(Writer& writer, const std::vector<Tree>& trees) {
   for (const Tree& tree : trees) {
     flat.push_back({tree.source.device, tree.source.inode, mount_attributes(tree.rights),
                     writer.text(tree.source.path), tree.source.owner, tree.source.group,
-                    tree.ownership == Ownership::Kept ? 1U : 0U});
+                    (tree.ownership == Ownership::Kept ? kTreeKept : 0U) |
+                        (tree.kind == TreeKind::Image ? kTreeImage : 0U)});
   }
   return writer.section(flat);
 }
@@ -141,6 +143,7 @@ std::vector<std::byte> encode(const LaunchPlan& plan) {
   header.memory_bytes = plan.cgroup.memory_bytes.value_or(0);
   header.pids = plan.cgroup.pids ? *plan.cgroup.pids + plan.cgroup.own_pids : 0;
   header.cpus_milli = plan.cgroup.cpus_milli.value_or(0);
+  header.cpu_ns = static_cast<std::uint64_t>(plan.watch.cpu_time.value_or(kNoTime).count());
   header.early = write_steps(writer, plan.early);
   header.base = write_steps(writer, plan.base);
   header.box = write_steps(writer, plan.box);
@@ -215,7 +218,7 @@ Result<void> PlanView::check_texts() const {
   }
   for (const FlatTree& tree : trees()) {
     if (!inside(tree.path) || text(tree.path)[0] != '/') return malformed("tree path");
-    if (tree.kept > 1) return malformed("tree ownership");
+    if ((tree.flags & ~(kTreeKept | kTreeImage)) != 0) return malformed("tree flags");
   }
   for (const FlatController& controller : controllers()) {
     if (!inside(controller.name) || !inside(controller.parent)) return malformed("controller");

@@ -18,7 +18,7 @@
 namespace glovebox::plan {
 
 inline constexpr std::uint32_t kFlatMagic = 0x58424c47;  // "GLBX"
-inline constexpr std::uint32_t kFlatVersion = 4;
+inline constexpr std::uint32_t kFlatVersion = 5;
 inline constexpr std::size_t kMaxFlatBytes = 64U << 20;
 inline constexpr std::size_t kMaxSteps = 1U << 16;
 inline constexpr std::size_t kMaxTrees = 2048;
@@ -41,8 +41,10 @@ struct FlatTree {
   std::uint32_t path;
   std::uint32_t owner;
   std::uint32_t group;
-  std::uint32_t kept;  // 1: owners are shown as they are
+  std::uint32_t flags;  // kTree...
 };
+inline constexpr std::uint32_t kTreeKept = 1;   // owners are shown as they are
+inline constexpr std::uint32_t kTreeImage = 2;  // what is in the image at that path
 
 struct FlatController {
   std::uint32_t name;
@@ -68,6 +70,7 @@ struct FlatHeader {
   std::uint64_t memory_bytes;  // 0: no limit
   std::uint64_t pids;
   std::uint64_t cpus_milli;
+  std::uint64_t cpu_ns;  // CPU time of all processes together; 0: no limit
   FlatSection base;
   FlatSection box;
   FlatSection trees;

@@ -31,7 +31,8 @@ TEST(FlatPlan, RoundTripsEveryStep) {
   ASSERT_EQ(view->trees().size(), plan.trees.size());
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     EXPECT_EQ(view->trees()[i].inode, plan.trees[i].source.inode);
-    EXPECT_EQ(view->trees()[i].kept != 0, plan.trees[i].ownership == Ownership::Kept);
+    EXPECT_EQ((view->trees()[i].flags & kTreeKept) != 0,
+              plan.trees[i].ownership == Ownership::Kept);
   }
   EXPECT_EQ(view->filter().size(), plan.filter.size());
 }

@@ -196,6 +196,25 @@ void make_cover(const Region& region, std::size_t index, const std::set<const Re
   }
 }
 
+void attach_overlay(const Region& region, const std::string& stage, View& view) {
+  const std::string target = region.at.path.substr(1);
+  const host::PathFacts& source = region.source ? *region.source : region.at;
+  const std::uint64_t parts = (region.frozen.size() << 1U) | (region.layer ? 1U : 0U);
+  view.box.push_back({Op::MountOverlay, view.trees.size(), parts, target, stage});
+  view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
+  if (region.upper == Upper::Handed || region.upper == Upper::Image) {
+    view.box.push_back({Op::HandOutLayer, 0, 0, stage, target});
+  }
+  if (region.layer) {
+    const TreeKind kind = region.upper == Upper::Image ? TreeKind::Image : TreeKind::Host;
+    view.trees.push_back(
+        {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership, kind});
+  }
+  for (const host::PathFacts& frozen : region.frozen) {
+    view.trees.push_back({frozen, Rights{.read = true, .exec = true}, region.ownership});
+  }
+}
+
 void plan_regions(const std::vector<Region>& regions,
                   const std::map<const Region*, std::size_t>& covers, View& view) {
   const Region* layered = nullptr;
@@ -212,17 +231,7 @@ void plan_regions(const std::vector<Region>& regions,
       if (layered == nullptr || !host::is_within(region.at.path, layered->at.path)) {
         layered = &region;
       }
-      const std::uint64_t parts = (region.frozen.size() << 1U) | (region.layer ? 1U : 0U);
-      view.box.push_back(
-          {Op::MountOverlay, view.trees.size(), parts, target, stage_name(overlays++)});
-      view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
-      if (region.layer) {
-        view.trees.push_back(
-            {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
-      }
-      for (const host::PathFacts& frozen : region.frozen) {
-        view.trees.push_back({frozen, Rights{.read = true, .exec = true}, region.ownership});
-      }
+      attach_overlay(region, stage_name(overlays++), view);
     } else {
       view.box.push_back(
           {Op::AttachTree, view.trees.size(), mount_attributes(region.rights), target});
@@ -276,6 +285,11 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
     by_path.emplace(region.at.path, &region);
   }
 
+  const auto handed = std::ranges::count(regions, Upper::Handed, &Region::upper) +
+                      std::ranges::count(regions, Upper::Image, &Region::upper);
+  if (static_cast<std::size_t>(handed) > kMaxHandedLayers) {
+    return fail(Code::Exhausted, "more than {} layers with a budget", kMaxHandedLayers);
+  }
   Scratch scratch(regions.size());
   scratch.top("tmp", 01777);
   scratch.top("run", 0755);

@@ -67,6 +67,7 @@ void LauncherLine::take(launch::BoxStarted& started) {
   const auto found = pending_.find(started.id);
   if (found == pending_.end()) return kill_init(started.init);  // nobody waits for it any more
   found->second->init = std::move(started.init);
+  found->second->cgroup = std::move(started.cgroup);
   found->second->is_answered = true;
   found->second->wakeup.notify();
   pending_.erase(found);
@@ -137,6 +138,7 @@ asio::awaitable<Result<launch::RemoteBox>> LauncherLine::start_box(
   if (pending->problem) co_return unexpected(*pending->problem);
   launch::RemoteBox box = *std::move(asked);
   box.init = std::move(pending->init);
+  box.cgroup = std::move(pending->cgroup);
   box.id = (launcher << 40U) | id;
   co_return box;
 }

@@ -50,6 +50,7 @@ class LauncherLine {
     Wakeup wakeup;
     bool is_answered = false;
     UniqueFd init;
+    std::string cgroup;
     std::optional<Error> problem;
   };
 

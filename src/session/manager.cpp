@@ -1,6 +1,7 @@
 // Opening a Manager, and what can be asked of it without waiting.
 #include "base/file.h"
 #include "session/session_manager.h"
+#include "workspace/image.h"
 #include "workspace/journal.h"
 #include "workspace/records.h"
 #include "workspace/transaction.h"
@@ -232,6 +233,20 @@ Result<SessionInfo> SessionManager::change(std::string_view id, const Change& ch
   return info_of(*entry);
 }
 
+// What the kernel has counted so far, and what lies in layers that have a budget.
+void SessionManager::add_live_usage(const Entry& entry, SessionUsage& usage) {
+  if (entry.plan && !entry.live->cgroup().empty()) {
+    const auto counts = launch::read_usage(entry.plan->cgroup, entry.live->cgroup());
+    usage.cpu_ns = counts.cpu_ns;
+    usage.memory_bytes = counts.memory_bytes;
+    usage.peak_memory_bytes = counts.peak_memory_bytes;
+  }
+  // Layers in memory share one filesystem, and of those in images there is one.
+  if (entry.live->layers().empty()) return;
+  const auto room = workspace::read_room(*entry.live->layers().front());
+  if (room) usage.disk_free_bytes = room->free_bytes;
+}
+
 Result<SessionReport> SessionManager::report(std::string_view id) const {
   TRY(const EntryPointer entry, find(id));
   SessionReport report;
@@ -247,6 +262,7 @@ Result<SessionReport> SessionManager::report(std::string_view id) const {
     report.usage.output_bytes = entry->live->output_bytes();
     report.usage.cpu_ns = entry->live->usage().cpu_ns;
     report.usage.peak_memory_bytes = entry->live->usage().peak_memory_bytes;
+    if (entry->live->is_alive()) add_live_usage(*entry, report.usage);
   }
   report.recent_runs.assign(entry->runs.begin(), entry->runs.end());
   return report;

@@ -50,6 +50,9 @@ struct ManagerSettings {
   std::chrono::milliseconds start_timeout{20'000};
   std::chrono::milliseconds end_timeout{5'000};  // how long a delete waits for a box to be gone
   std::uint64_t most_diff_bytes = std::uint64_t{4} << 30;
+  // What all layers may take on the disk together; 0: no bound. Looked at by the sweep, less often
+  // where looking takes long: when it is too much, the session with the largest layer ends.
+  std::uint64_t most_layer_bytes = 0;
   std::size_t pool_threads = 2;
   // Policies that requests may name; without it, the templates of the product alone. A request
   // never names a file.

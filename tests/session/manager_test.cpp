@@ -3,6 +3,7 @@
 
 #include "authority/terms.h"
 #include "base/file.h"
+#include "launch/cgroup_pool.h"
 
 #include <csignal>
 #include <fstream>
@@ -297,12 +298,10 @@ TEST_F(ManagedTest, ASessionsTimeAndOutputAreBounded) {
   EXPECT_EQ(manager_->get(quiet.id)->end->limit, launch::LimitKind::Output);
 }
 
-TEST_F(ManagedTest, BudgetsThatCannotBeKeptAreRefused) {
+TEST_F(ManagedTest, ADiskBudgetBoundsALayerThatIsNotKept) {
   SessionRequest request;
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory(), std::nullopt, Persist::Discard});
   request.handed = budget("disk", "1MiB");
-  EXPECT_EQ(await(manager_->create(request)).error().code, Code::Unsupported);
-  request.workspaces[0].persist = Persist::Discard;
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_NE(run(*made, "head -c 5000000 /dev/zero > big").code, 0);
@@ -394,6 +393,7 @@ TEST_F(ManagedTest, AHundredSessionsLeaveNothing) {
   run_until([&] { return layer_count() == 0; });
   const std::size_t descriptors = count_descriptors();
   const std::size_t processes = count_descendants();
+  const std::size_t mounts = count_mounts();
   std::size_t done = 0;
   std::size_t failed = 0;
   for (int i = 0; i < 100; ++i)
@@ -408,6 +408,13 @@ TEST_F(ManagedTest, AHundredSessionsLeaveNothing) {
   EXPECT_EQ(manager_->counts().alive, 0u);
   run_until([&] { return count_descendants() <= processes; });
   EXPECT_LE(count_descriptors(), descriptors);
+  EXPECT_EQ(count_mounts(), mounts);
+  // The launcher has some ready for the next boxes.
+  for (const auto& [controller, count] : count_cgroups()) {
+    EXPECT_LE(count, launch::CgroupPool::kTarget) << controller;
+  }
+  close_manager();
+  EXPECT_TRUE(count_cgroups().empty());
 }
 
 }  // namespace
