@@ -121,12 +121,19 @@ constexpr Command kCommands[] = {
      print_completion},
 };
 
-// Only the command that was chosen gets its options: building them all would take longer than
-// parsing, and every run pays for it.
+bool is_command(std::string_view name) {
+  return std::ranges::any_of(kCommands,
+                             [&](const Command& command) { return name == command.name; });
+}
+
+// Only the command that was chosen is there, with its options: building them all would take longer
+// than parsing, and every run pays for it. Without a choice the others are listed by name.
 void add_commands(CLI::App& app, Words& words, std::string_view chosen) {
+  const bool known = is_command(chosen);
   for (const Command& command : kCommands) {
+    if (known && chosen != command.name) continue;
     CLI::App* added = app.add_subcommand(command.name, command.about);
-    if (chosen == command.name) command.add(*added, words);
+    if (known) command.add(*added, words);
   }
 }
 
@@ -142,8 +149,11 @@ int print_completion(const Words& words) {
 }
 
 int dispatch(const CLI::App& app, const Words& words) {
-  for (const Command& command : kCommands) {
-    if (app.got_subcommand(command.name)) return command.run(words);
+  for (const CLI::App* chosen : app.get_subcommands()) {
+    const auto found = std::ranges::find(kCommands, chosen->get_name(), [](const Command& command) {
+      return std::string_view(command.name);
+    });
+    if (found != std::end(kCommands)) return found->run(words);
   }
   return kRefusedExit;
 }
@@ -157,12 +167,11 @@ std::string command_names() {
 }
 
 int refuse_words(const CLI::ParseError& problem, std::string_view chosen) {
-  const bool known = std::ranges::any_of(
-      kCommands, [&](const Command& command) { return chosen == command.name; });
   const std::string sentence =
-      known ? fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)
-            : fmt::format("'{}' is not a command: there are {} (see 'glovebox --help')", chosen,
-                          command_names());
+      is_command(chosen)
+          ? fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)
+          : fmt::format("'{}' is not a command: there are {} (see 'glovebox --help')", chosen,
+                        command_names());
   return refuse(Error{Code::Invalid, 0, sentence});
 }
 
