@@ -150,10 +150,9 @@ int print_completion(const Words& words) {
 
 int dispatch(const CLI::App& app, const Words& words) {
   for (const CLI::App* chosen : app.get_subcommands()) {
-    const auto found = std::ranges::find(kCommands, chosen->get_name(), [](const Command& command) {
-      return std::string_view(command.name);
-    });
-    if (found != std::end(kCommands)) return found->run(words);
+    for (const Command& command : kCommands) {
+      if (chosen->get_name() == command.name) return command.run(words);
+    }
   }
   return kRefusedExit;
 }
