@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -121,15 +120,17 @@ constexpr Command kCommands[] = {
      print_completion},
 };
 
-bool is_command(std::string_view name) {
-  return std::ranges::any_of(kCommands,
-                             [&](const Command& command) { return name == command.name; });
+const Command* find_command(std::string_view name) {
+  for (const Command& command : kCommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
 }
 
 // Only the command that was chosen is there, with its options: building them all would take longer
 // than parsing, and every run pays for it. Without a choice the others are listed by name.
 void add_commands(CLI::App& app, Words& words, std::string_view chosen) {
-  const bool known = is_command(chosen);
+  const bool known = find_command(chosen) != nullptr;
   for (const Command& command : kCommands) {
     if (known && chosen != command.name) continue;
     CLI::App* added = app.add_subcommand(command.name, command.about);
@@ -150,9 +151,7 @@ int print_completion(const Words& words) {
 
 int dispatch(const CLI::App& app, const Words& words) {
   for (const CLI::App* chosen : app.get_subcommands()) {
-    for (const Command& command : kCommands) {
-      if (chosen->get_name() == command.name) return command.run(words);
-    }
+    if (const Command* command = find_command(chosen->get_name())) return command->run(words);
   }
   return kRefusedExit;
 }
@@ -167,7 +166,7 @@ std::string command_names() {
 
 int refuse_words(const CLI::ParseError& problem, std::string_view chosen) {
   const std::string sentence =
-      is_command(chosen)
+      find_command(chosen) != nullptr
           ? fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)
           : fmt::format("'{}' is not a command: there are {} (see 'glovebox --help')", chosen,
                         command_names());
