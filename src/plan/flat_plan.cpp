@@ -262,9 +262,13 @@ bool PlanView::has_same_base(const PlanView& other) const {
 }
 
 std::size_t PlanView::parkable_steps() const {
-  const auto first = std::ranges::find_if_not(
-      box(), [](const FlatStep& step) { return is_parkable(static_cast<Op>(step.op)); });
-  return static_cast<std::size_t>(first - box().begin());
+  const auto is_own = [](const FlatStep& step) { return !is_parkable(static_cast<Op>(step.op)); };
+  const auto first_own = std::ranges::find_if(box(), is_own);
+  if (first_own == box().end()) return box().size();
+  // What every box has ends with its terminals; then come the places for this one's trees.
+  const auto usual = std::ranges::find(
+      box().begin(), first_own, static_cast<std::uint32_t>(Op::MountTerminals), &FlatStep::op);
+  return static_cast<std::size_t>((usual == first_own ? usual : usual + 1) - box().begin());
 }
 
 bool PlanView::has_same_cgroup(const PlanView& other) const {

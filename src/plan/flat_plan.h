@@ -118,8 +118,9 @@ class PlanView {
   // Whether a cgroup that was made for the other plan has this one's controllers and limits.
   bool has_same_cgroup(const PlanView& other) const;
 
-  // How many steps of the box can be done before anybody asks for one: all up to the first that
-  // hands something in, opens a terminal or waits for a moment. They give no authority.
+  // How many steps of the box can be done before anybody asks for one: all, when none hands
+  // something in, opens a terminal or waits for a moment; otherwise what every box has. They give
+  // no authority.
   std::size_t parkable_steps() const;
   // Whether a box that was begun for the other plan, and parked after those steps, can go on as
   // this one: everything that it was made from is the same.

@@ -56,7 +56,7 @@ SessionManager::SessionManager(asio::io_context& loop, ManagerSettings settings)
       pool_(settings_.pool_threads),
       networks_(loop),
       launcher_(
-          loop, settings_.launcher,
+          loop, settings_.launcher, settings_.keep_parked,
           {[this](std::uint64_t box, const launch::RemoteEnd& end) { on_box_ended(box, end); },
            [this](const std::vector<std::uint64_t>& boxes) { on_launcher_gone(boxes); }}),
       sweep_timer_(loop) {}
@@ -275,6 +275,7 @@ SessionManager::Counts SessionManager::counts() const {
   }
   counts.starting = *starting_;
   counts.launcher_restarts = launcher_.restarts();
+  counts.parked = launcher_.parked_use();
   return counts;
 }
 

@@ -417,5 +417,43 @@ TEST_F(ManagedTest, AHundredSessionsLeaveNothing) {
   EXPECT_TRUE(count_cgroups().empty());
 }
 
+class PooledTest : public ManagedTest {
+ protected:
+  ManagerSettings settings() const override {
+    ManagerSettings settings = ManagedTest::settings();
+    settings.keep_parked = 2;
+    return settings;
+  }
+
+  Result<SessionInfo> make_over(const std::string& name) {
+    std::filesystem::create_directories(work_directory() + "/" + name);
+    SessionRequest request;
+    request.workspaces.push_back(
+        {work_directory() + "/" + name, WorkspaceMode::Overlay, std::nullopt});
+    return await(manager_->create(request));
+  }
+};
+
+// Sessions over different workspaces begin alike, and each has its own.
+TEST_F(PooledTest, SessionsGetBoxesThatWaitedAndTheirOwnWorkspaces) {
+  constexpr int kMostTries = 100;
+  for (int i = 0; i < kMostTries && manager_->counts().parked.hits < 3; ++i) {
+    const std::string name = "w" + std::to_string(i);
+    const auto made = make_over(name);
+    ASSERT_TRUE(made) << made.error().message;
+    const Told told = run(*made, "pwd; ls -A ..; echo mine > note");
+    EXPECT_EQ(told.output, work_directory() + "/" + name + "\n" + name + "\n");
+    EXPECT_EQ(told.code, 0) << told.error;
+    EXPECT_EQ(on_host(name + "/note"), "(none)");
+    EXPECT_NE(diff_text(made->id).find("+mine"), std::string::npos);
+    ASSERT_TRUE(await(manager_->remove(made->id, LayerFate::Remove)));
+  }
+  const auto counts = manager_->counts().parked;
+  EXPECT_GE(counts.hits, 3u);
+  EXPECT_GE(counts.misses, 1u) << "nobody waited for the first";
+  EXPECT_GE(counts.refills, counts.hits);
+  EXPECT_LE(counts.parked, 2u);
+}
+
 }  // namespace
 }  // namespace glovebox::session
