@@ -13,6 +13,7 @@ import inspect
 import symtable
 import textwrap
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +30,21 @@ class Shipment:
     first: tuple[Any, ...] = ()
 
 
+# What was sent before, for as long as it is what it was.
+_shipped: weakref.WeakKeyDictionary[types.FunctionType, tuple[types.CodeType, Shipment]] = weakref.WeakKeyDictionary()
+
+
 def ship(function: Callable[..., Any]) -> Shipment:
     """The function in the form in which it is sent; `NotShippable` with the reason when it has none."""
+    if not isinstance(function, types.FunctionType):
+        return _ship(function)
+    known = _shipped.get(function)
+    if known is None or known[0] is not function.__code__:
+        known = _shipped[function] = (function.__code__, _ship(function))
+    return known[1]
+
+
+def _ship(function: Callable[..., Any]) -> Shipment:
     plain = inspect.unwrap(function)
     first: tuple[Any, ...] = ()
     if isinstance(plain, (staticmethod, classmethod)):

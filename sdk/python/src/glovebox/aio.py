@@ -290,9 +290,15 @@ class Sandbox:
 
 
 def merge_denials(listed: list[DenialEvent], heard: list[DenialEvent]) -> list[DenialEvent]:
-    """The service's list, and what came over the channel and is not in it."""
-    known = {(each.attempted_action, each.time) for each in listed}
-    return listed + [each for each in heard if (each.attempted_action, each.time) not in known]
+    """The service's list. What also came over the channel is told as it came there, which says more."""
+    left = list(heard)
+    merged = []
+    for event in listed:
+        same = next((each for each in left if event.attempted_action.startswith(each.attempted_action)), None)
+        if same is not None:
+            left.remove(same)
+        merged.append(same or event)
+    return sorted(merged + left, key=lambda event: event.time)
 
 
 class Supervisor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,6 +16,15 @@ def _text(fields: Mapping[str, Any], name: str, otherwise: str = "") -> str:
 def _number(fields: Mapping[str, Any], name: str) -> float:
     value = fields.get(name, 0)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+
+
+def _time(value: object) -> str:
+    """RFC 3339 in UTC, also of seconds since 1970."""
+    try:
+        moment = datetime.datetime.fromtimestamp(float(str(value)), datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return value if isinstance(value, str) else ""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class DenialEvent:
             _text(fields, "attempted_action") or _text(fields, "detail"),
             _text(fields, "policy_rule"),
             _text(fields, "decision", "deny"),
-            _text(fields, "time") or _text(fields, "at"),
+            _time(fields.get("time") or fields.get("at")),
         )
 
     def to_dict(self) -> dict[str, str]:
