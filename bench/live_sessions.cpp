@@ -36,10 +36,6 @@ using namespace glovebox::session;
 
 constexpr std::size_t kStreamed = std::size_t{1} << 30;
 
-std::string beside_me(const char* name) {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
-}
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }

@@ -75,6 +75,16 @@ class Client {
     TRY_VOID(read_answer(Keep::No));
     return seen_;
   }
+  // Sends a request, and hands over what comes of its answer as it comes, until `take` has enough.
+  Result<void> stream(std::string_view request, const std::function<bool(std::string_view)>& take) {
+    TRY_VOID(write_all(fd_, request));
+    std::string buffer(256 << 10, '\0');
+    for (;;) {
+      const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
+      if (got <= 0) return fail(Code::Os, "the service closed the connection");
+      if (take(std::string_view(buffer.data(), static_cast<std::size_t>(got)))) return {};
+    }
+  }
   BorrowedFd fd() const { return fd_; }
   int status() const { return status_; }  // of the last answer
 
@@ -340,6 +350,38 @@ Result<void> measure_transfers(const Setup& setup) {
   return {};
 }
 
+double now_us() {
+  using Micro = std::chrono::duration<double, std::micro>;
+  return Micro(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// From the moment at which a program in the box writes to the moment at which the client has it:
+// what is printed is the time, and the box's clock is the host's.
+Result<void> measure_first_bytes(const Setup& setup, int lines) {
+  Client client(setup.service_socket);
+  TRY(const std::string session, create(client, setup.directory + "/work"));
+  Client reader(setup.service_socket);
+  const std::string code = fmt::format(
+      R"({{"code":"for ((i = 0; i < {}; i++)); do sleep 0.004; echo $EPOCHREALTIME; done"}})",
+      lines);
+  std::vector<double> us;
+  constexpr std::string_view kText = "\"text\":\"";
+  TRY_VOID(reader.stream(post(session + "/run", code), [&](std::string_view piece) {
+    const double now = now_us();
+    // One line in a piece, as a rule; of several the later ones waited for the first.
+    const std::size_t at = piece.find(kText);
+    if (at != std::string_view::npos) {
+      us.push_back(
+          now - 1e6 * std::strtod(std::string(piece.substr(at + kText.size())).c_str(), nullptr));
+    }
+    return piece.find("execution_complete") != std::string_view::npos;
+  }));
+  std::printf("from write(2) in the box to the client, %zu lines: p50 %.0f us, p99 %.0f us\n",
+              us.size(), percentile(us, 0.5), percentile(us, 0.99));
+  TRY_VOID(client.ask("DELETE", session, ""));
+  return {};
+}
+
 void print_memory(const Setup& setup, const char* when) {
   const auto status = read_file(fmt::format("/proc/{}/status", setup.service));
   if (!status) return;
@@ -353,6 +395,7 @@ Result<void> measure(Setup& setup, int rounds) {
   TRY(setup.service, start_service(setup));
   print_memory(setup, "idle");
   TRY_VOID(measure_round_trips(setup, rounds));
+  TRY_VOID(measure_first_bytes(setup, 300));
   measure_rates(setup);
   TRY_VOID(measure_transfers(setup));
   print_memory(setup, "afterwards");

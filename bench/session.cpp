@@ -24,10 +24,6 @@ namespace {
 
 constexpr const char* kTiny = "/usr/local/bin/glovebox-bench-tiny";
 
-std::string beside_me(const char* name) {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
-}
-
 std::vector<std::string> bubblewrap(const std::vector<std::string>& command) {
   std::vector<std::string> argv{"/usr/bin/bwrap",
                                 "--unshare-all",

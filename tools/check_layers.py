@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 LAYERS = [
-    "base", "authority", "policy", "host", "plan", "launch", "guest", "workspace",
+    "base", "authority", "policy", "host", "plan", "launch", "guest", "workspace", "checkpoint",
     "egress", "backend", "session", "observe", "serve", "mcp", "app",
 ]
 RANK = {name: rank for rank, name in enumerate(LAYERS)}

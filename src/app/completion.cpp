@@ -46,7 +46,7 @@ Words client_words() { return {"codex", "claude", "cursor", "vscode"}; }
 Words sandbox_words() {
   return {"read-only", "workspace-write", "danger-full-access", "inherit", "inherit-codex"};
 }
-Words oversized_words() { return {"files"}; }
+Words oversized_words() { return {"files", "pager"}; }
 Words only_last() { return {"last"}; }
 Words template_words() { return to_words(policy::template_names()); }
 Words mode_words() { return to_words(policy::kWorkspaceNames); }

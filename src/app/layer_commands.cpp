@@ -30,13 +30,13 @@ workspace::Reader reader_of_stdout() {
 Result<void> print_diff(const DiffOptions& options) {
   TRY(const workspace::LayerRoot root, open_layers());
   TRY(const workspace::Layer layer, workspace::open_layer(root, options.layer));
-  TRY(const UniqueFd upper, layer.open_upper());
+  TRY(const workspace::Uppers uppers, layer.open_uppers());
   TRY(const UniqueFd original, layer.open_original());
-  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, upper, original));
+  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, uppers, original));
   if (options.json) return to_stdout(workspace::diff_to_json(changes) + "\n");
-  if (options.stat) return workspace::write_stat(changes, upper, original, to_stdout);
+  if (options.stat) return workspace::write_stat(changes, uppers, original, to_stdout);
   if (options.tar) return workspace::write_tar_gz(changes, upper, {}, to_stdout);
-  return workspace::write_unified(changes, upper, original, reader_of_stdout(), to_stdout);
+  return workspace::write_unified(changes, uppers, original, reader_of_stdout(), to_stdout);
 }
 
 Result<workspace::GateRules> gate_rules(const std::string& file) {

@@ -104,9 +104,9 @@ void RunLayer::discard() {
 }
 
 Result<std::string> RunLayer::finish(std::string_view name) {
-  TRY(const UniqueFd upper, layer_.open_upper());
+  TRY(const workspace::Uppers uppers, layer_.open_uppers());
   TRY(const UniqueFd original, layer_.open_original());
-  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer_, upper, original));
+  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer_, uppers, original));
   if (changes.empty()) {
     discard();
     return std::string();

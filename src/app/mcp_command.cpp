@@ -4,9 +4,11 @@
 #include "app/mcp_install.h"
 #include "authority/terms.h"
 #include "base/file.h"
+#include "mcp/http_front.h"
 #include "mcp/server.h"
 #include "policy/load.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <map>
@@ -98,10 +100,14 @@ Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
   settings.allow_commit = options.allow_commit;
   settings.debug_directory = options.debug_directory;
   settings.version = GLOVEBOX_VERSION;
-  if (options.oversized_output != "files") {
-    return fail(Code::Unsupported, "--oversized-output {}: there is files",
+  if (options.oversized_output == "pager") {
+    settings.output.large = mcp::OutputForm::Large::Pages;
+  } else if (options.oversized_output != "files") {
+    return fail(Code::Unsupported, "--oversized-output {}: there are files and pager",
                 options.oversized_output);
   }
+  take_number("MCP_REPL_PAGER_PAGE_CHARS", settings.output.page_chars);
+  settings.output.page_chars = std::max(settings.output.page_chars, mcp::kLeastPageChars);
   if (options.allow_commit && !options.layered) {
     return fail(Code::Invalid, "--allow-commit needs --layered: without it there is no layer");
   }
@@ -117,7 +123,10 @@ Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
 void add_install_options(CLI::App& app, McpOptions& options) {
   CLI::App* install = app.add_subcommand("install", "Enter the server into a client's settings");
   install->callback([&options] { options.install = true; });
-  install->add_option("--client", options.clients, "codex, claude, cursor or vscode");
+  CLI::Option* named =
+      install->add_option("--client", options.clients, "codex, claude, cursor or vscode");
+  install->add_flag("--all", options.all_clients, "Every client that is found here")
+      ->excludes(named);
   install->add_option("--interpreter", options.install_interpreters, "python, bash; or both")
       ->delimiter(',');
   install->add_option("--arg", options.install_arguments, "One more word for the server");
@@ -145,22 +154,65 @@ void add_mcp_options(CLI::App& app, McpOptions& options) {
   app.add_option("--allow", options.allow, "A capability, such as read=/srv");
   app.add_option("--deny", options.deny, "The same, denied");
   app.add_option("--env", options.env, "A variable to pass on");
-  app.add_option("--oversized-output", options.oversized_output, "files");
+  app.add_option("--oversized-output", options.oversized_output, "files or pager");
   app.add_option("--debug-dir", options.debug_directory, "Write a log of all calls there");
   app.add_flag("--layered", options.layered, "Writes land in a layer, for diff and commit");
   app.add_flag("--allow-commit", options.allow_commit, "Offer the tool commit");
+  app.add_option("--listen", options.listen,
+                 "Serve Streamable HTTP on this address, such as 127.0.0.1:8123");
+  app.add_option("--token-file", options.token_file,
+                 "With --listen: the token of clients; else it is $GLOVEBOX_MCP_TOKEN");
   add_install_options(app, options);
 }
 
-int mcp_command(const McpOptions& options) {
-  if (options.install) {
-    const auto installed =
-        install_mcp({options.clients, options.install_interpreters, options.install_arguments});
-    return installed ? 0 : refuse(installed.error());
+namespace {
+
+int install(const McpOptions& options) {
+  InstallRequest request;
+  request.clients = options.clients;
+  if (!options.clients.empty()) request.choice = ClientChoice::Named;
+  if (options.all_clients) request.choice = ClientChoice::AllFound;
+  request.interpreters = options.install_interpreters;
+  request.arguments = options.install_arguments;
+  const auto told = install_mcp(request);
+  if (!told) return refuse(told.error());
+  const auto written = write_all(BorrowedFd(1), *told);
+  if (!written) return refuse(written.error());
+  if (request.choice != ClientChoice::None) return 0;
+  return refuse(
+      Error{Code::Invalid, 0, "nothing was written: choose with --client NAME, or --all"});
+}
+
+// A secret is in a file or in a variable, never among the words of the command.
+Result<std::string> read_token(const McpOptions& options) {
+  std::string token;
+  if (!options.token_file.empty()) {
+    TRY(token, read_file(options.token_file, 4'096));
+    while (token.ends_with('\n')) token.pop_back();
+  } else if (const char* value = std::getenv("GLOVEBOX_MCP_TOKEN"); value != nullptr) {
+    token = value;
+    (void)::unsetenv("GLOVEBOX_MCP_TOKEN");  // no box is to see it
   }
+  if (!token.empty()) return token;
+  return fail(Code::Denied,
+              "--listen: clients need a token; set GLOVEBOX_MCP_TOKEN or --token-file");
+}
+
+Result<void> serve_over_http(const McpOptions& options, const mcp::ServerSettings& settings) {
+  mcp::ListenSettings listen;
+  listen.address = options.listen;
+  TRY(listen.token, read_token(options));
+  return mcp::serve_http(settings, listen);
+}
+
+}  // namespace
+
+int mcp_command(const McpOptions& options) {
+  if (options.install) return install(options);
   auto settings = make_settings(options);
   if (!settings) return refuse(settings.error());
-  const auto served = mcp::serve_stdio(*std::move(settings));
+  const auto served = options.listen.empty() ? mcp::serve_stdio(*std::move(settings))
+                                             : serve_over_http(options, *settings);
   return served ? 0 : refuse(served.error());
 }
 

@@ -26,10 +26,13 @@ struct McpOptions {
   std::vector<std::string> deny;
   std::vector<std::string> env;
   std::string debug_directory;
+  std::string listen;      // empty: standard input and output
+  std::string token_file;  // with it
   bool layered = false;
   bool allow_commit = false;
   bool install = false;
   std::vector<std::string> clients;
+  bool all_clients = false;
   std::vector<std::string> install_interpreters;
   std::vector<std::string> install_arguments;
 };

@@ -178,6 +178,46 @@ Result<Client> find_client(std::string_view name) {
   return fail(Code::Invalid, "--client {}: there are codex, claude, cursor and vscode", name);
 }
 
+// Whether somebody uses that client here, as far as can be seen.
+bool is_client_here(const Client& client) {
+  if (::access(client.path.c_str(), F_OK) == 0) return true;
+  if (client.name == "claude") {
+    const std::string place = client.path.substr(0, client.path.rfind('/')) + "/.claude";
+    return ::access(place.c_str(), F_OK) == 0;
+  }
+  return ::access(client.path.substr(0, client.path.rfind('/')).c_str(), F_OK) == 0;
+}
+
+Result<std::vector<Client>> choose_clients(const InstallRequest& request) {
+  std::vector<Client> clients;
+  if (request.choice == ClientChoice::Named) {
+    for (const std::string& name : request.clients) {
+      TRY(Client client, find_client(name));
+      clients.push_back(std::move(client));
+    }
+    return clients;
+  }
+  for (const char* name : {"codex", "claude", "cursor", "vscode"}) {
+    auto client = find_client(name);
+    if (!client && client.error().code == Code::NotFound) continue;
+    if (!client) return unexpected(std::move(client).error());
+    if (is_client_here(*client)) clients.push_back(*std::move(client));
+  }
+  return clients;
+}
+
+ServerEntry make_entry(const Client& client, const std::string& program,
+                       const std::string& language, const std::vector<std::string>& more) {
+  ServerEntry entry{"glovebox-" + language, program, {"mcp", "--sandbox"}};
+  entry.arguments.emplace_back(client.mode);
+  for (const char* word : {"--oversized-output", "files", "--interpreter"}) {
+    entry.arguments.emplace_back(word);
+  }
+  entry.arguments.push_back(language);
+  entry.arguments.insert(entry.arguments.end(), more.begin(), more.end());
+  return entry;
+}
+
 Result<void> install_one(const Client& client, const ServerEntry& entry) {
   std::string before;
   auto read = read_file(client.path, std::size_t{16} << 20);
@@ -275,37 +315,30 @@ Result<std::string> with_json_entry(std::string_view text, std::string_view list
   return file;
 }
 
-Result<void> install_mcp(const InstallRequest& request) {
-  std::vector<std::string> clients = request.clients;
-  if (clients.empty()) clients = {"codex", "claude"};
+Result<std::string> install_mcp(const InstallRequest& request) {
   std::vector<std::string> languages = request.interpreters;
   if (languages.empty()) languages = {"python"};
+  for (const std::string& language : languages) {
+    if (language == "python" || language == "bash") continue;
+    return fail(Code::Invalid, "--interpreter {}: there are python and bash", language);
+  }
   for (const std::string& word : request.arguments) {
     if (word.starts_with("--interpreter")) {
       return fail(Code::Invalid, "--arg {}: choose it with --interpreter", word);
     }
   }
   TRY(const std::string program, own_path());
-  for (const std::string& name : clients) {
-    auto client = find_client(name);
-    if (!client && request.clients.empty() && client.error().code == Code::NotFound) continue;
-    if (!client) return unexpected(std::move(client).error());
+  TRY(const std::vector<Client> clients, choose_clients(request));
+  std::string told;
+  for (const Client& client : clients) {
     for (const std::string& language : languages) {
-      if (language != "python" && language != "bash") {
-        return fail(Code::Invalid, "--interpreter {}: there are python and bash", language);
-      }
-      ServerEntry entry{"glovebox-" + language, program, {"mcp", "--sandbox"}};
-      entry.arguments.emplace_back(client->mode);
-      for (const char* word : {"--oversized-output", "files", "--interpreter"}) {
-        entry.arguments.emplace_back(word);
-      }
-      entry.arguments.push_back(language);
-      entry.arguments.insert(entry.arguments.end(), request.arguments.begin(),
-                             request.arguments.end());
-      TRY_VOID(install_one(*client, entry));
+      const ServerEntry entry = make_entry(client, program, language, request.arguments);
+      if (request.choice != ClientChoice::None) TRY_VOID(install_one(client, entry));
+      told += fmt::format("{}: {}: {} = {} {}\n", client.name, client.path, entry.name,
+                          entry.command, quoted_list(entry.arguments));
     }
   }
-  return {};
+  return told.empty() ? "no client was found here\n" : told;
 }
 
 }  // namespace glovebox::app

@@ -108,7 +108,7 @@ Result<int> stop(const SessionOptions& options) {
     ids.push_back(std::move(id));
   }
   for (const std::string& id : ids) {
-    const char* query = options.keep ? "?keep=true" : "";
+    const char* query = options.keep ? "?keep_layers=true" : "";
     TRY(const Reply reply,
         service.call({.method = "DELETE", .target = session_target(id, "") + query}));
     if (!reply.ok()) return tl::unexpected(refusal_of(reply));

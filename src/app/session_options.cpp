@@ -33,6 +33,7 @@ void add_start(Commands& commands, SessionOptions& options) {
   start.add_option("--name", options.name, "A name to call it by");
   start.add_option("--idle", options.idle,
                    "End it when it was not used for so long, such as 30m; 0: never (default 30m)");
+  start.add_flag("--prove", options.prove, "try the box's walls before it is handed out");
   start.add_option("--label", options.labels, "NAME=VALUE, for lists (repeatable)")
       ->allow_extra_args(false);
 }

@@ -32,6 +32,7 @@ struct SessionOptions {
   std::string name;
   std::string idle;
   std::vector<std::string> labels;
+  bool prove = false;
   std::string session = "last";
   std::string code;                  // run: -c CODE
   std::vector<std::string> command;  // run: the words after --

@@ -96,6 +96,7 @@ Result<void> add_ids(const RunOptions& box, json::object& body) {
 
 Result<void> add_words(const SessionOptions& options, json::object& body) {
   if (!options.name.empty()) body["name"] = options.name;
+  if (options.prove) body["prove"] = true;
   if (!options.box.backend.empty()) body["backend"] = options.box.backend;
   if (!options.idle.empty()) {
     std::uint64_t seconds = 0;

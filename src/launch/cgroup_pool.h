@@ -9,7 +9,6 @@
 #include "plan/flat_plan.h"
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace glovebox::launch {
@@ -26,7 +25,6 @@ class CgroupPool {
   void add(Cgroup cgroup) { ready_.push_back(std::move(cgroup)); }
 
  private:
-  std::string key_;
   std::vector<std::byte> bytes_;  // the plan that wanted() shows
   std::optional<plan::PlanView> plan_;
   std::vector<Cgroup> ready_;

@@ -30,7 +30,8 @@ struct Reply {
 };
 
 Result<Reply> receive_reply(BorrowedFd socket) {
-  TRY(Packet packet, receive_packet(socket, sizeof(ReplyPacket) + kMaxSentence));
+  std::byte buffer[sizeof(ReplyPacket) + kMaxSentence];
+  TRY(PacketView packet, receive_packet_into(socket, buffer));
   if (packet.bytes.size() < sizeof(ReplyPacket)) {
     return fail(Code::Os, "the launcher process is gone");
   }
@@ -100,12 +101,13 @@ LauncherClient::~LauncherClient() {
 
 Result<void> LauncherClient::send_start(const plan::LaunchPlan& plan,
                                         const std::array<int, 3>& stdio, int status,
-                                        std::uint64_t id) {
+                                        std::uint64_t id, std::uint32_t keep_parked) {
   const std::vector<std::byte> bytes = plan::encode(plan);
   StartPacket request{};
   request.version = kWireVersion;
   request.plan_is_inline = bytes.size() <= kMaxInlinePlan ? 1 : 0;
   request.id = id;
+  request.keep_parked = keep_parked;
   std::vector<int> fds{status};
   for (std::size_t i = 0; i < stdio.size(); ++i) {
     if (stdio.at(i) < 0) {
@@ -126,7 +128,8 @@ Result<void> LauncherClient::send_start(const plan::LaunchPlan& plan,
 }
 
 Result<RemoteBox> LauncherClient::ask_for_box(const plan::LaunchPlan& plan,
-                                              const std::array<int, 3>& stdio) {
+                                              const std::array<int, 3>& stdio,
+                                              std::uint32_t keep_parked) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return fail_os(errno, "make a status socket");
@@ -135,25 +138,29 @@ Result<RemoteBox> LauncherClient::ask_for_box(const plan::LaunchPlan& plan,
   box.id = ++next_id_;
   box.status = UniqueFd(pair[0]);
   const UniqueFd theirs(pair[1]);
-  TRY_VOID(send_start(plan, stdio, theirs.get(), box.id));
+  TRY_VOID(send_start(plan, stdio, theirs.get(), box.id, keep_parked));
   return box;
 }
 
 Result<BoxNews> LauncherClient::receive_news() {
   TRY(Reply reply, receive_reply(socket_));
   const std::uint64_t id = reply.head.id;
+  if (reply.head.kind != ReplyKind::Failed) {
+    parked_ = {static_cast<std::uint32_t>(reply.head.parked), reply.head.refills};
+  }
   if (reply.head.kind == ReplyKind::Ended) return BoxEnded{id, to_end(reply.head)};
   if (reply.head.kind == ReplyKind::Failed) {
     return BoxFailed{
         id, Error{static_cast<Code>(reply.head.code), reply.head.os_errno, reply.sentence}};
   }
   if (reply.fds.size() != 1) return fail(Code::Os, "the launcher sent no handle of the box");
-  return BoxStarted{id, std::move(reply.fds.front())};
+  return BoxStarted{id, std::move(reply.fds.front()), reply.head.was_parked != 0};
 }
 
 Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
-                                            const std::array<int, 3>& stdio) {
-  TRY(RemoteBox box, ask_for_box(plan, stdio));
+                                            const std::array<int, 3>& stdio,
+                                            std::uint32_t keep_parked) {
+  TRY(RemoteBox box, ask_for_box(plan, stdio, keep_parked));
   while (true) {
     TRY(BoxNews news, receive_news());
     if (const auto* ended = std::get_if<BoxEnded>(&news)) {
@@ -168,6 +175,7 @@ Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
       return fail(Code::Os, "the launcher answered out of turn");
     }
     box.init = std::move(started->init);
+    box.was_parked = started->was_parked;
     return box;
   }
 }

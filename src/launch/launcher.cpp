@@ -21,6 +21,7 @@
 #include <linux/securebits.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 namespace glovebox::launch {
@@ -58,6 +59,13 @@ bool wants_loopback(const plan::PlanView& plan) {
   return std::ranges::any_of(plan.early(), [](const plan::FlatStep& step) {
     return static_cast<plan::Op>(step.op) == plan::Op::BeginNetwork && step.a != 0;
   });
+}
+
+// Whether a parked box has room for this plan.
+bool fits_hand_out(const plan::PlanView& plan) {
+  const std::size_t texts = plan.argv().size() + plan.envp().size() + plan.candidates().size() + 3;
+  return plan.header().has_terminal == 0 && plan.bytes().size() <= kMaxHandedBytes &&
+         texts <= kMaxHandedTexts && plan.trees().size() <= kMaxHandedTrees;
 }
 
 std::vector<char*> pointers(const plan::PlanView& plan, std::span<const std::uint32_t> texts) {
@@ -102,15 +110,6 @@ class BornAs {
 
 }  // namespace
 
-void Box::kill() const {
-  // A box that has ended already is no failure; one that cannot be signalled this way is not reaped
-  // yet either, so its pid is still its own.
-  if (init && ::syscall(SYS_pidfd_send_signal, init.get(), SIGKILL, nullptr, 0) != 0 &&
-      errno != ESRCH) {
-    (void)::kill(pid, SIGKILL);
-  }
-}
-
 Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   Launcher launcher(facts.tier, life);
   TRY_VOID(join_own_keyring());
@@ -133,6 +132,8 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   if (life == Life::OneBox) return launcher;
   if (facts.tier == host::Tier::User) TRY_VOID(launcher.enter_user_namespace());
   TRY_VOID(launcher.enter_mount_namespace());
+  TRY(launcher.null_, open_file("/dev/null", O_RDWR));
+  TRY_VOID(launcher.parked_.open());
   return launcher;
 }
 
@@ -245,6 +246,8 @@ ChildContext Launcher::context_for(const plan::PlanView& plan, const StartFiles&
   context.agent = is_for_agent(plan) ? agent_ : nullptr;
   context.launcher_fd = self_.get();
   context.status_fd = files.status;
+  context.order_fd = files.order;
+  context.park_after = files.order >= 0 ? plan.parkable_steps() : 0;
   context.status_outside = files.status_outside;
   for (std::size_t i = 0; i < 3; ++i) context.stdio[i] = files.stdio.at(i);
   return context;
@@ -330,6 +333,7 @@ Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files)
   if (is_for_agent(plan) && agent_ == nullptr) {
     return fail(Code::Unsupported, "this launcher has no session agent");
   }
+  if (auto parked = find_parked(plan, files)) return *std::move(parked);
   Box box;
   Stopwatch watch(box.times);
   if (leases_) {
@@ -374,7 +378,71 @@ bool Launcher::stock_up() {
     }
   }
   const auto added = networks_.add_one();
-  return added && *added;
+  if (added && *added) return true;
+  const plan::PlanView* shape = parked_.wanted();
+  if (shape == nullptr) return false;
+  auto parked = park(*shape);
+  if (parked) {
+    parked_.add(*std::move(parked));
+  } else {
+    parked_.give_up();
+  }
+  return true;
+}
+
+// Everything of a start that comes before the request is known.
+Result<ParkedBox> Launcher::park(const plan::PlanView& plan) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fail_os(errno, "make a socket for a parked box");
+  }
+  ParkedBox parked;
+  parked.order = UniqueFd(pair[0]);
+  const UniqueFd theirs(pair[1]);
+  if (leases_) {
+    TRY(parked.box.uid, leases_->take());
+  }
+  if (!plan.controllers().empty()) {
+    TRY(parked.box.cgroup, make_cgroup(plan));
+  }
+  TRY_VOID(build_base(plan));
+  StartFiles files;
+  files.stdio.fill(null_.get());
+  files.status = theirs.get();
+  files.order = theirs.get();
+  TRY_VOID(clone_box(plan, files, {}, parked.box));
+  parked.box.was_parked = true;
+  return parked;
+}
+
+Result<Box> Launcher::hand_out(const plan::PlanView& plan, const StartFiles& files,
+                               const std::vector<UniqueFd>& trees, ParkedBox parked) {
+  std::vector<int> fds{files.status, files.stdio[0], files.stdio[1], files.stdio[2]};
+  for (const UniqueFd& tree : trees) fds.push_back(tree.get());
+  const HandOut head{kHandOutMagic, static_cast<std::uint32_t>(trees.size()), 0};
+  const std::span<const std::byte> parts[] = {bytes_of(head), plan.bytes()};
+  TRY_VOID(send_packet(parked.order, parts, fds));
+  return std::move(parked.box);
+}
+
+// A parked box that does not answer any more is put away, and another one tried. What is wrong with
+// the request itself is said by the start that follows.
+std::optional<Box> Launcher::find_parked(const plan::PlanView& plan, const StartFiles& files) {
+  const bool has_streams = std::ranges::all_of(files.stdio, [](int fd) { return fd >= 0; });
+  if (life_ != Life::Serving || files.keep_parked == 0 || !has_streams || !fits_hand_out(plan)) {
+    return std::nullopt;
+  }
+  parked_.expect(plan, files.keep_parked);
+  while (auto parked = parked_.take(plan)) {
+    const auto trees = open_trees(plan, parked->box.uid.uid());
+    if (!trees) {
+      parked_.put_back(plan, *std::move(parked));
+      return std::nullopt;
+    }
+    auto box = hand_out(plan, files, *trees, *std::move(parked));
+    if (box) return *std::move(box);
+  }
+  return std::nullopt;
 }
 
 Error tree_error(std::string_view path, int os_errno) {

@@ -13,10 +13,11 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "host/facts.h"
-#include "launch/cgroup.h"
+#include "launch/box.h"
 #include "launch/cgroup_pool.h"
 #include "launch/child/context.h"
 #include "launch/network_pool.h"
+#include "launch/parked.h"
 #include "launch/uid_lease.h"
 #include "plan/flat_plan.h"
 
@@ -35,27 +36,9 @@ struct StartFiles {
   std::array<int, 3> stdio{0, 1, 2};
   int status = -1;          // the box's end of the status socket
   int status_outside = -1;  // the other end; used by a launcher for one box
-};
-
-struct StepTime {
-  std::string step;
-  std::uint64_t ns = 0;
-};
-
-// A started box. Its destructor kills it; waiting for it is its supervisor's work.
-struct Box {
-  Box() = default;
-  Box(Box&&) = default;
-  Box& operator=(Box&&) = delete;
-  ~Box() { kill(); }
-
-  UniqueFd init;  // pidfd
-  pid_t pid = 0;
-  Cgroup cgroup;
-  UidLease uid;
-  std::vector<StepTime> times;  // what the launcher's own part took
-
-  void kill() const;
+  int order = -1;           // the box is parked, and waits for its plan on this
+  // How many boxes like this one a serving launcher may keep parked, for those who ask next.
+  std::uint32_t keep_parked = 0;
 };
 
 class Launcher {
@@ -76,6 +59,11 @@ class Launcher {
   // Starts a box. On failure nothing is left: no process, cgroup, mount or lease.
   Result<Box> start(const plan::PlanView& plan, const StartFiles& files);
 
+  // Parked boxes: readable when one has ended unasked, which reap_parked() puts away.
+  BorrowedFd parked_fd() const { return parked_.fd(); }
+  void reap_parked() { parked_.reap(); }
+  ParkedCounts parked_counts() const { return parked_.counts(); }
+
   // Makes ahead of need what a start would otherwise wait for. One unit of work; false when there
   // is nothing left to do.
   bool stock_up();
@@ -87,6 +75,10 @@ class Launcher {
   Result<void> enter_mount_namespace();
   Result<std::vector<UniqueFd>> open_trees(const plan::PlanView& plan, std::uint32_t uid);
   Result<Cgroup> make_cgroup(const plan::PlanView& plan);
+  Result<Box> hand_out(const plan::PlanView& plan, const StartFiles& files,
+                       const std::vector<UniqueFd>& trees, ParkedBox parked);
+  std::optional<Box> find_parked(const plan::PlanView& plan, const StartFiles& files);
+  Result<ParkedBox> park(const plan::PlanView& plan);
   Result<void> build_base(const plan::PlanView& plan);
   Result<void> go_outside();  // serving: to the host's tree
   Result<void> go_inside();   // and back to the base view
@@ -116,6 +108,8 @@ class Launcher {
   UniqueFd base_view_;
   NetworkPool networks_;
   CgroupPool cgroups_;
+  UniqueFd null_;  // the standard streams of a parked box
+  ParkedBoxes parked_;
 };
 
 // The sentence for a step or a tree that failed, with the remedy where one is known.

@@ -12,12 +12,12 @@ namespace glovebox::launch {
 
 Result<void> send_packet(BorrowedFd socket, std::span<const std::span<const std::byte>> parts,
                          std::span<const int> fds) {
-  GLOVEBOX_CHECK(fds.size() <= kMaxDescriptors);
+  GLOVEBOX_CHECK(fds.size() <= kMaxSentDescriptors);
   std::vector<iovec> pieces;
   for (const auto& part : parts) {
     pieces.push_back({const_cast<std::byte*>(part.data()), part.size()});
   }
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxSentDescriptors)] = {};
   msghdr packet{};
   packet.msg_iov = pieces.data();
   packet.msg_iovlen = pieces.size();
@@ -37,9 +37,17 @@ Result<void> send_packet(BorrowedFd socket, std::span<const std::span<const std:
 }
 
 Result<Packet> receive_packet(BorrowedFd socket, std::size_t limit) {
-  Packet received;
-  received.bytes.resize(limit);
-  iovec piece{received.bytes.data(), received.bytes.size()};
+  Packet packet;
+  packet.bytes.resize(limit);
+  TRY(PacketView view, receive_packet_into(socket, packet.bytes));
+  packet.bytes.resize(view.bytes.size());
+  packet.fds = std::move(view.fds);
+  return packet;
+}
+
+Result<PacketView> receive_packet_into(BorrowedFd socket, std::span<std::byte> buffer) {
+  PacketView received;
+  iovec piece{buffer.data(), buffer.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
   msghdr packet{};
   packet.msg_iov = &piece;
@@ -62,10 +70,10 @@ Result<Packet> receive_packet(BorrowedFd socket, std::size_t limit) {
     }
   }
   if ((packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-    return fail(Code::Invalid, "a packet of more than {} bytes or {} descriptors", limit,
+    return fail(Code::Invalid, "a packet of more than {} bytes or {} descriptors", buffer.size(),
                 kMaxDescriptors);
   }
-  received.bytes.resize(static_cast<std::size_t>(size));
+  received.bytes = buffer.first(static_cast<std::size_t>(size));
   return received;
 }
 

@@ -18,8 +18,9 @@ void Relay::read_some(std::uint64_t allowed) {
   const std::size_t want = static_cast<std::size_t>(std::min<std::uint64_t>(kBuffer, allowed));
   const ssize_t n = ::read(from_.fd, buffer_->data(), std::max<std::size_t>(want, 1));
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  // A terminal whose last user is gone reads as EIO.
   if (n <= 0) {
+    // A terminal whose last user is gone reads as EIO.
+    if (n < 0 && errno != EIO) lost_by_ = errno;
     close();
     return;
   }
@@ -33,7 +34,9 @@ void Relay::write_some() {
   const ssize_t n = ::write(to_.fd, buffer_->data() + start_, std::min(pending_, kPiece));
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n < 0) {
-    close();  // nobody reads any more: the box learns it as EPIPE, EIO or the end of its input
+    // Nobody reads any more: the box learns it as EPIPE, EIO or the end of its input.
+    if (errno != EPIPE && errno != EIO) lost_by_ = errno;
+    close();
     return;
   }
   start_ += static_cast<std::size_t>(n);

@@ -40,6 +40,9 @@ class Relay {
   Direction direction() const { return direction_; }
   std::uint64_t bytes() const { return bytes_; }
   bool open() const { return !closed_; }
+  // The errno by which bytes were lost, such as ENOSPC; 0 when none were. That the reader is gone
+  // is no loss: it did not want them.
+  int lost_by() const { return lost_by_; }
 
   // What to wait for: reading while the buffer is empty, writing while it is not. -1: nothing.
   int wait_read_fd() const { return closed_ || pending_ != 0 ? -1 : from_.fd; }
@@ -68,6 +71,7 @@ class Relay {
   End to_;
   Direction direction_;
   bool closed_ = false;
+  int lost_by_ = 0;
   std::uint64_t bytes_ = 0;
   std::size_t start_ = 0;
   std::size_t pending_ = 0;

@@ -24,6 +24,7 @@ constexpr int kQuietMs = 2;
 constexpr std::size_t kMaxBoxes = 10'000;
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::uint64_t kClientToken = 0;  // boxes have tokens from 2 on
+constexpr std::uint64_t kParkedToken = 1;
 
 enum class Source : std::uint64_t { Process = 0, Memory = 1 };
 
@@ -55,7 +56,8 @@ Result<std::vector<std::byte>> read_sealed(const UniqueFd& memory) {
 LauncherServer::LauncherServer(Launcher launcher, UniqueFd client)
     : launcher_(std::move(launcher)),
       client_(std::move(client)),
-      ready_(::epoll_create1(EPOLL_CLOEXEC)) {}
+      ready_(::epoll_create1(EPOLL_CLOEXEC)),
+      request_((sizeof(StartPacket) + kMaxInlinePlan) / sizeof(std::uint64_t)) {}
 
 LauncherServer::~LauncherServer() {
   for (const auto& [id, running] : running_) running.box.kill();
@@ -65,14 +67,21 @@ LauncherServer::~LauncherServer() {
 Result<void> LauncherServer::run() {
   if (!ready_) return fail_os(errno, "epoll");
   TRY_VOID(poll_for(client_.get(), EPOLLIN, kClientToken));
+  TRY_VOID(poll_for(launcher_.parked_fd().get(), EPOLLIN, kParkedToken));
+  int patience = kQuietMs;
   while (true) {
     // What can be made ahead of need is made while nothing else happens: beside a box that is just
-    // starting it would take a core from it.
-    TRY(const Served first, serve_ready(kQuietMs));
+    // starting it would take a core from it. Once it is quiet, one thing after the other, looking
+    // for requests in between.
+    TRY(const Served first, serve_ready(patience));
     if (first == Served::Gone) return {};
+    patience = kQuietMs;
     if (first == Served::Something) continue;
     TRY_VOID(watch_new_boxes());
-    if (launcher_.stock_up()) continue;
+    if (launcher_.stock_up()) {
+      patience = 0;
+      continue;
+    }
     TRY(const Served second, serve_ready(running_.empty() ? -1 : kLimitCheckMs));
     if (second == Served::Gone) return {};
   }
@@ -90,6 +99,10 @@ Result<LauncherServer::Served> LauncherServer::serve_ready(int timeout_ms) {
       if (!open) return Served::Gone;
       continue;
     }
+    if (which == kParkedToken) {
+      launcher_.reap_parked();
+      continue;
+    }
     const std::uint64_t id = which / 2 - 1;
     const auto found = running_.find(id);
     if (found == running_.end()) continue;
@@ -103,10 +116,10 @@ Result<LauncherServer::Served> LauncherServer::serve_ready(int timeout_ms) {
 }
 
 Result<bool> LauncherServer::serve_request() {
-  const auto received = receive_packet(client_, sizeof(StartPacket) + kMaxInlinePlan);
+  const auto received = receive_packet_into(client_, std::as_writable_bytes(std::span(request_)));
   if (!received && received.error().os_errno == ECONNRESET) return false;
   if (!received) return tl::unexpected(received.error());
-  const Packet& packet = *received;
+  const PacketView& packet = *received;
   if (packet.bytes.empty()) return false;
   std::uint64_t id = 0;
   auto box = start(packet, id);
@@ -118,6 +131,8 @@ Result<bool> LauncherServer::serve_request() {
   reply.kind = ReplyKind::Started;
   reply.id = id;
   reply.pid = box->pid;
+  reply.was_parked = box->was_parked ? 1 : 0;
+  add_counts(reply);
   const std::span<const std::byte> part = bytes_of(reply);
   const int pidfd = box->init.get();
   TRY_VOID(send_packet(client_, {&part, 1}, {&pidfd, 1}));
@@ -125,6 +140,12 @@ Result<bool> LauncherServer::serve_request() {
   unwatched_.push_back(id);
   TRY_VOID(poll_for(running_.at(id).box.init.get(), EPOLLIN, token(id, Source::Process)));
   return true;
+}
+
+void LauncherServer::add_counts(ReplyPacket& reply) const {
+  const ParkedCounts counts = launcher_.parked_counts();
+  reply.parked = counts.parked;
+  reply.refills = counts.refills;
 }
 
 // Setting up the watch of a box's limits waits until there is nothing else to do, a few
@@ -137,12 +158,12 @@ Result<void> LauncherServer::watch_new_boxes() {
   return {};
 }
 
-Result<Box> LauncherServer::start(const Packet& packet, std::uint64_t& id) {
+Result<Box> LauncherServer::start(const PacketView& packet, std::uint64_t& id) {
   StartPacket request{};
   if (packet.bytes.size() < sizeof(request)) return fail(Code::Invalid, "a short request");
   std::memcpy(&request, packet.bytes.data(), sizeof(request));
   id = request.id;
-  if (request.version != kWireVersion || request.zero != 0 || request.terminal_mask > 7) {
+  if (request.version != kWireVersion || request.terminal_mask > 7) {
     return fail(Code::Invalid, "a request of an unknown form");
   }
   if (running_.size() >= kMaxBoxes || running_.contains(id)) {
@@ -153,18 +174,20 @@ Result<Box> LauncherServer::start(const Packet& packet, std::uint64_t& id) {
   const auto take = [&]() -> int {
     return next < packet.fds.size() ? packet.fds[next++].get() : -1;
   };
+  files.keep_parked = request.keep_parked;
   files.status = take();
   for (std::size_t i = 0; i < 3; ++i) {
     files.stdio.at(i) = (request.terminal_mask & (1U << i)) != 0 ? -1 : take();
     const bool missing = files.stdio.at(i) < 0 && (request.terminal_mask & (1U << i)) == 0;
     if (missing) return fail(Code::Invalid, "a request without its descriptors");
   }
-  std::vector<std::byte> bytes;
-  if (request.plan_is_inline != 0) {
-    bytes.assign(packet.bytes.begin() + sizeof(request), packet.bytes.end());
-  } else {
+  static_assert(sizeof(request) % alignof(plan::FlatHeader) == 0);
+  std::span<const std::byte> bytes = packet.bytes.subspan(sizeof(request));
+  std::vector<std::byte> large;
+  if (request.plan_is_inline == 0) {
     if (next >= packet.fds.size()) return fail(Code::Invalid, "a request without its plan");
-    TRY(bytes, read_sealed(packet.fds[next++]));
+    TRY(large, read_sealed(packet.fds[next++]));
+    bytes = large;
   }
   if (files.status < 0 || next != packet.fds.size()) {
     return fail(Code::Invalid, "a request with other descriptors than it names");
@@ -192,6 +215,13 @@ Result<void> LauncherServer::poll_for(int fd, std::uint32_t events, std::uint64_
   return {};
 }
 
+// Closing a descriptor ends the watch only when no other process has it too, and the client has the
+// pidfd of each box.
+void LauncherServer::stop_polling(int fd) {
+  // One that was never watched is no failure.
+  if (fd >= 0) (void)::epoll_ctl(ready_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
 void LauncherServer::check_limits(Running& running) {
   const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Skip);
   if (!counts.out_of_memory && !counts.pids_refused) return;
@@ -214,10 +244,13 @@ void LauncherServer::end_box(std::uint64_t id) {
                  WEXITED);  // it has ended, or has been killed and is waited for
   if (running.limit == 0) check_limits(running);
   const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Read);
+  stop_polling(running.box.init.get());
+  stop_polling(running.box.cgroup.memory_event_fd());
   ReplyPacket reply{};
   reply.kind = ReplyKind::Ended;
   reply.id = id;
   reply.limit = running.limit;
+  add_counts(reply);
   reply.cpu_ns = counts.cpu_ns.value_or(kUnknown);
   reply.peak_memory_bytes = counts.peak_memory_bytes.value_or(kUnknown);
   running_.erase(found);  // removes the cgroup and gives the uid back

@@ -35,10 +35,12 @@ class LauncherServer {
   enum class Served : std::uint8_t { Nothing, Something, Gone };
   Result<Served> serve_ready(int timeout_ms);
   Result<bool> serve_request();
-  Result<Box> start(const struct Packet& packet, std::uint64_t& id);
+  Result<Box> start(const struct PacketView& packet, std::uint64_t& id);
+  void add_counts(struct ReplyPacket& reply) const;
   Result<void> watch_new_boxes();
   Result<void> watch_box(std::uint64_t id);
   Result<void> poll_for(int fd, std::uint32_t events, std::uint64_t which);
+  void stop_polling(int fd);
   void check_limits(Running& running);
   void check_all_limits();
   void end_box(std::uint64_t id);
@@ -46,7 +48,8 @@ class LauncherServer {
 
   Launcher launcher_;
   UniqueFd client_;
-  UniqueFd ready_;  // epoll
+  UniqueFd ready_;                      // epoll
+  std::vector<std::uint64_t> request_;  // the last one, at an alignment for plans
   std::map<std::uint64_t, Running> running_;
   std::vector<std::uint64_t> unwatched_;
   bool swept_ = false;

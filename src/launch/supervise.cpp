@@ -401,6 +401,10 @@ void Supervisor::finish() {
   for (Relay& relay : streams_.relays) {
     if (relay.direction() != Relay::Direction::OutOfBox) continue;
     relay.drain(cut && report_.limit == LimitKind::Output ? 0 : output_left());
+    if (relay.lost_by() != 0 && report_.reason == EndReason::Exited) {
+      fail_with(EndReason::Failed, kRefusedExit,
+                fmt::format("output was lost: {}", errno_text(relay.lost_by())));
+    }
   }
   if (!streams_.relays.empty()) report_.usage.output_bytes = output_bytes();
   read_usage();

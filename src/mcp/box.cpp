@@ -2,6 +2,7 @@
 
 #include "session/directories.h"
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -34,7 +35,20 @@ Result<void> BoxMaker::open() {
   settings.state_directory = state_ + "/state";
   settings.max_sessions = 32;
   TRY(manager_, session::Manager::open(loop_, std::move(settings)));
+  manager_->observe([this](const session::SessionEvent& event) {
+    if (event.kind != session::EventKind::Denied) return;
+    if (denials_.size() == kKeptDenials) denials_.pop_front();
+    denials_.push_back(event);
+  });
   return {};
+}
+
+std::vector<std::string> BoxMaker::denials_of(const std::string& box) const {
+  std::vector<std::string> told;
+  for (const session::SessionEvent& event : denials_) {
+    if (event.session == box) told.push_back(event.detail);
+  }
+  return told;
 }
 
 // The caller's variables stay out, except those that make programs work as they do outside.
@@ -51,6 +65,23 @@ void BoxMaker::add_variables(const Profile& profile, session::SessionRequest& re
   }
 }
 
+std::string BoxMaker::limit_memory(session::SessionRequest& request) const {
+  constexpr std::uint64_t kMega = std::uint64_t{1} << 20;
+  const std::uint64_t host = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                             static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t most = host / 4 * 3;
+  const auto asked = request.handed.budget(authority::BudgetKind::Memory);
+  if (asked && *asked <= most) return fmt::format("{0}MB limit={0}MB", *asked / kMega);
+  const auto budget = authority::MemoryBudget::make(most);
+  if (!budget) return "";
+  const std::array<authority::Capability, 1> limit{*budget};
+  if (auto set = authority::AuthoritySet::granting(limit)) {
+    request.handed = request.handed.unite(*set);
+    if (!asked) request.waived.insert("limit.memory");
+  }
+  return fmt::format("{0}MB limit={0}MB (75% of host {1}MB)", most / kMega, host / kMega);
+}
+
 asio::awaitable<Result<std::unique_ptr<Box>>> BoxMaker::make(Profile profile) {
   if (auto opened = open(); !opened) co_return tl::unexpected(std::move(opened).error());
   auto order = make_order(profile, settings_.extra, host_);
@@ -65,6 +96,7 @@ asio::awaitable<Result<std::unique_ptr<Box>>> BoxMaker::make(Profile profile) {
   box->held = *std::move(held);
   session::SessionRequest request = order->request;
   add_variables(profile, request);
+  box->memory_limit = limit_memory(request);
   if (settings_.writes == Writes::Layered) {
     for (session::WorkspaceRequest& place : request.workspaces) {
       if (place.mode == session::WorkspaceMode::Write) place.mode = session::WorkspaceMode::Overlay;
@@ -78,6 +110,7 @@ asio::awaitable<Result<std::unique_ptr<Box>>> BoxMaker::make(Profile profile) {
     auto narrower = make_order(without, settings_.extra, host_);
     if (!narrower) co_return tl::unexpected(std::move(narrower).error());
     request.handed = narrower->request.handed;
+    (void)limit_memory(request);  // the same as before
     box->lacks_network = true;
     made = co_await manager_->create(std::move(request));
   }

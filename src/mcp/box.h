@@ -9,6 +9,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct Box {
   // The sandbox allows the network and this build cannot give it.
   bool lacks_network = false;
   std::vector<std::string> interpreters;
+  std::string memory_limit;  // in words, for whoever hears that it was reached
 };
 
 // This host, as HostView wants it.
@@ -69,6 +71,10 @@ class BoxMaker {
   // Ends all that is left.
   asio::awaitable<void> stop();
 
+  // What a box was refused lately, oldest first: the act, and the capability that was missing.
+  static constexpr std::size_t kKeptDenials = 256;
+  std::vector<std::string> denials_of(const std::string& box) const;
+
   // Nothing before the first box.
   session::Manager* manager() { return manager_.get(); }
   const BoxSettings& settings() const { return settings_; }
@@ -76,12 +82,16 @@ class BoxMaker {
  private:
   Result<void> open();
   void add_variables(const Profile& profile, session::SessionRequest& request) const;
+  // Unless a smaller limit was asked for, three quarters of the host's memory, where the host can
+  // enforce it. Returns it in words.
+  std::string limit_memory(session::SessionRequest& request) const;
 
   asio::io_context& loop_;
   BoxSettings settings_;
   RealHost host_;
   std::string state_;
   std::unique_ptr<session::Manager> manager_;
+  std::deque<session::SessionEvent> denials_;
 };
 
 // Interpreters to try for code that runs in `cwd`: the virtual environments around it, then what

@@ -109,7 +109,7 @@ void OutputLog::add_text(TextStream stream, std::string_view bytes) {
   if (text.empty()) return;
   if (last_ != stream) {
     last_ = stream;
-    items_.push_back({false, {}});
+    if (!pager_) items_.push_back({false, {}});
     if (is_error) text.insert(0, kErrorMark);
   }
   add_rendered(text);
@@ -132,6 +132,7 @@ void OutputLog::add_rendered(std::string_view text) {
     while (cut < tail_.size() && is_continuation(tail_[cut])) ++cut;
     tail_.erase(0, cut);
   }
+  if (form_.large == OutputForm::Large::Pages) return add_to_pages(text);
   if (!is_large_) {
     if (items_.empty() || items_.back().is_image) items_.push_back({false, {}});
     items_.back().data += text;
@@ -146,11 +147,36 @@ void OutputLog::add_rendered(std::string_view text) {
   }
 }
 
+// Up to a page is kept as it is; from then on the pager has everything.
+void OutputLog::add_to_pages(std::string_view text) {
+  if (pager_) return pager_->add_text(text);
+  if (items_.empty() || items_.back().is_image) items_.push_back({false, {}});
+  items_.back().data += text;
+  if (chars_ > form_.page_chars) begin_pages();
+}
+
+void OutputLog::begin_pages() {
+  pager_.emplace(form_.page_chars);
+  for (Item& item : items_) {
+    if (item.is_image) {
+      pager_->add_image(std::move(item.data));
+    } else {
+      pager_->add_text(item.data);
+    }
+  }
+  items_.clear();
+}
+
 void OutputLog::add_image(std::string png) {
   seal();
   last_.reset();
+  if (pager_) return pager_->add_image(std::move(png));
   ++images_;
   items_.push_back({true, std::move(png)});
+  if (form_.large == OutputForm::Large::Pages) {
+    if (images_ > kImagesPerPage) begin_pages();
+    return;
+  }
   if (images_ < kSpillImages) return;
   spill();
   if (!bundle_) return;
@@ -207,6 +233,11 @@ json::array OutputLog::take() {
 json::array OutputLog::take_segment() {
   seal();
   json::array told;
+  if (pager_) {
+    if (!pager_->is_at_end()) told = pager_->next_page();
+    forget_segment();
+    return told;
+  }
   if (is_large_) {
     spill();
     told.push_back(text_item(preview()));
@@ -222,6 +253,11 @@ json::array OutputLog::take_segment() {
                     "bundle index: {}{}]...",
                     bundle_->directory(), bundle_->is_cut() ? "; later content omitted" : "")));
   }
+  forget_segment();
+  return told;
+}
+
+void OutputLog::forget_segment() {
   items_.clear();
   images_ = 0;
   head_.clear();
@@ -229,7 +265,6 @@ json::array OutputLog::take_segment() {
   chars_ = newlines_ = 0;
   is_large_ = false;
   last_.reset();
-  return told;
 }
 
 // The beginning and the end, in whole lines, with the path of the whole between them.

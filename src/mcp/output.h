@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "mcp/pager.h"
 
 #include <boost/json/array.hpp>
 
@@ -96,9 +97,16 @@ class BundleStore {
 
 enum class TextStream : std::uint8_t { Output, Error };
 
+// What becomes of more output than a reply shows.
+struct OutputForm {
+  enum class Large : std::uint8_t { Bundle, Pages };
+  Large large = Large::Bundle;
+  std::size_t page_chars = kPageChars;  // of a page, and so the most that is shown without one
+};
+
 class OutputLog {
  public:
-  explicit OutputLog(BundleStore& store) : store_(&store) {}
+  OutputLog(BundleStore& store, OutputForm form) : store_(&store), form_(form) {}
 
   void add_text(TextStream stream, std::string_view bytes);
   void add_image(std::string png);
@@ -112,6 +120,10 @@ class OutputLog {
   // The content items of everything that was not told yet, and forgets it.
   boost::json::array take();
 
+  // The pager that shows the rest of what was printed; nothing when there is none.
+  Pager* pager() { return pager_ && pager_->is_started() ? &*pager_ : nullptr; }
+  void drop_pager() { pager_.reset(); }
+
  private:
   // Text or an image, in the order of printing.
   struct Item {
@@ -120,6 +132,9 @@ class OutputLog {
   };
 
   void add_rendered(std::string_view text);
+  void add_to_pages(std::string_view text);
+  void begin_pages();
+  void forget_segment();
   void seal();
   void spill();
   boost::json::array take_segment();
@@ -127,6 +142,8 @@ class OutputLog {
   std::string preview_by_chars() const;
 
   BundleStore* store_;
+  OutputForm form_;
+  std::optional<Pager> pager_;
   Utf8Cleaner output_;
   Utf8Cleaner error_;
   std::optional<TextStream> last_;

@@ -102,7 +102,8 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
 
   static asio::awaitable<void> tell(std::shared_ptr<PythonWorker> self, char kind) {
     // One that cannot be told any more is ending, and that is reported by itself.
-    (void)co_await self->send(kind, {});
+    std::string nothing;
+    (void)co_await self->send(kind, std::move(nothing));
   }
 
   static asio::awaitable<void> follow(std::shared_ptr<PythonWorker> self) {

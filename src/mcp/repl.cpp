@@ -19,6 +19,8 @@ constexpr milliseconds kSettle{25};
 // So long a worker may take to end by itself when the session is restarted.
 constexpr milliseconds kGrace{500};
 constexpr milliseconds kProgressPeriod{1000};
+// So long a box that was killed may take until it is known why.
+constexpr milliseconds kLastWord{2000};
 
 constexpr std::string_view kIdle = "<<repl status: idle>>";
 constexpr std::string_view kWaiting = "<<repl status: waiting for input>>";
@@ -75,10 +77,27 @@ WorkerEvents Repl::make_events() {
   return events;
 }
 
+std::optional<std::string> Repl::guardrail_notice() const {
+  if (!box_ || !box_->live->end()) return std::nullopt;
+  if (box_->live->end()->limit != launch::LimitKind::Memory) return std::nullopt;
+  return fmt::format("[repl] worker killed by memory guardrail: rss={}\n{}\n", box_->memory_limit,
+                     state_ == State::Idle
+                         ? "[repl] worker was idle; new session started"
+                         : "[repl] previous request aborted; retry your last input");
+}
+
 void Repl::on_end(std::string notice) {
   if (state_ == State::None) return;
+  const bool was_idle = state_ == State::Idle && !has_untold_end_;
+  const auto guardrail = guardrail_notice();
+  if (guardrail) notice = *guardrail;
   state_ = State::None;
-  ended_ = std::move(notice);
+  // Nobody waits to hear of the end of an idle session: the next one tells of it.
+  if (guardrail && was_idle) {
+    idle_notice_ = std::move(notice);
+  } else {
+    ended_ = std::move(notice);
+  }
   has_untold_end_ = false;
   notify();
   asio::co_spawn(loop_, drop_later(shared_from_this()), asio::detached);
@@ -103,6 +122,15 @@ asio::awaitable<void> Repl::wait(const ReplCall& call, Clock::time_point until) 
   }
   waiters_.erase(&timer);
   if (*call.is_cancelled && state_ == State::Running) worker_->interrupt();
+}
+
+asio::awaitable<void> Repl::await_end() {
+  const auto until = Clock::now() + kLastWord;
+  asio::steady_timer timer(loop_);
+  while (box_ && !box_->live->is_alive() && !box_->live->end() && Clock::now() < until) {
+    timer.expires_after(milliseconds(2));
+    (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));  // looks again
+  }
 }
 
 // A box can end without its worker noticing: by a limit, while nothing runs.
@@ -211,7 +239,9 @@ std::string Repl::busy_status() const {
 
 ToolReply Repl::report(json::array before, std::string_view when_empty) {
   ToolReply reply;
-  reply.content = std::move(before);
+  if (idle_notice_) reply.content.push_back(text_item(*idle_notice_));
+  idle_notice_.reset();
+  append(reply.content, std::move(before));
   append(reply.content, log_.take());
   has_untold_end_ = false;
   if (ended_) {
@@ -230,13 +260,19 @@ ToolReply Repl::report(json::array before, std::string_view when_empty) {
 asio::awaitable<ToolReply> Repl::call(ReplCall call) {
   const auto until = Clock::now() + effective_wait(call.timeout);
   const Input input = parse_input(call.input);
+  co_await await_end();
   notice_death();
   if (is_starting_) co_await wait(call, until);
   if (state_ == State::Running && !input.rest.empty()) {
     co_await wait(call, std::min(until, Clock::now() + kSettle));
   }
+  if (is_for_pager(input)) co_return co_await page(call, input, until);
   std::string code(input.rest);
-  switch (decide(input, phase(), meta_of(call.sandbox))) {
+  const Act act = decide(input, phase(), meta_of(call.sandbox));
+  const bool keeps_pages =
+      act == Act::Refuse || act == Act::Report || act == Act::Busy || act == Act::Interrupt;
+  if (!keeps_pages) log_.drop_pager();
+  switch (act) {
     case Act::Refuse: co_return error_reply(call.sandbox.problem);
     case Act::Start: {
       const auto opened = co_await ensure_box(call.sandbox);
@@ -255,6 +291,38 @@ asio::awaitable<ToolReply> Repl::call(ReplCall call) {
   ToolReply reply = report({}, kIdle);
   reply.content.push_back(text_item(kDiscarded));
   co_return reply;
+}
+
+bool Repl::is_for_pager(const Input& input) {
+  const Pager* pager = log_.pager();
+  if (pager == nullptr) return false;
+  const bool is_blank = input.rest.find_first_not_of(" \t\r\n") == std::string_view::npos;
+  switch (input.kind) {
+    case Input::Kind::Restart: return false;
+    case Input::Kind::Interrupt: return input.rest.starts_with(':') && state_ != State::None;
+    case Input::Kind::Poll:
+    case Input::Kind::Code: break;
+  }
+  if (input.rest.starts_with(':')) return true;
+  // While code runs, and when all was shown, an empty input asks about the session.
+  return is_blank && state_ != State::Running && !pager->is_at_end();
+}
+
+// Answered from what is kept here: whatever the client says about its sandbox does not matter.
+asio::awaitable<ToolReply> Repl::page(const ReplCall& call, const Input& input,
+                                      Clock::time_point until) {
+  if (input.kind == Input::Kind::Interrupt && state_ == State::Running) {
+    worker_->interrupt();
+    co_await wait(call, until);
+  }
+  Pager* pager = log_.pager();
+  ToolReply reply;
+  if (pager == nullptr) co_return report({}, kIdle);  // another call has dropped it meanwhile
+  reply.content =
+      input.rest.starts_with(':') ? pager->command(input.rest.substr(1)) : pager->next_page();
+  if (!pager->has_quit()) co_return reply;
+  log_.drop_pager();
+  co_return report({}, kIdle);
 }
 
 asio::awaitable<ToolReply> Repl::run(const ReplCall& call, std::string code,

@@ -58,8 +58,9 @@ std::chrono::milliseconds effective_wait(std::chrono::milliseconds timeout);
 
 class Repl : public std::enable_shared_from_this<Repl> {
  public:
-  Repl(asio::io_context& loop, BoxMaker& boxes, BundleStore& bundles, Language language)
-      : loop_(loop), boxes_(boxes), log_(bundles), language_(language) {}
+  Repl(asio::io_context& loop, BoxMaker& boxes, BundleStore& bundles, Language language,
+       OutputForm form)
+      : loop_(loop), boxes_(boxes), log_(bundles, form), language_(language) {}
   Repl(const Repl&) = delete;
   Repl& operator=(const Repl&) = delete;
 
@@ -80,6 +81,8 @@ class Repl : public std::enable_shared_from_this<Repl> {
 
   WorkerEvents make_events();
   void on_end(std::string notice);
+  // When the box reached its memory limit: what to say instead of the worker's own words.
+  std::optional<std::string> guardrail_notice() const;
   void notify();
   // Until nothing runs, the time is over, or the call is cancelled.
   asio::awaitable<void> wait(const ReplCall& call, Clock::time_point until);
@@ -90,8 +93,14 @@ class Repl : public std::enable_shared_from_this<Repl> {
   asio::awaitable<void> drop_box();
   static asio::awaitable<void> drop_later(std::shared_ptr<Repl> self);
   void notice_death();
+  // Until it is known what ended a box that is ending.
+  asio::awaitable<void> await_end();
   Meta meta_of(const CallSandbox& sandbox) const;
 
+  // Whether the input is the active pager's: a command, or the next page.
+  bool is_for_pager(const Input& input);
+  asio::awaitable<ToolReply> page(const ReplCall& call, const Input& input,
+                                  Clock::time_point until);
   asio::awaitable<ToolReply> run(const ReplCall& call, std::string code, Clock::time_point until,
                                  boost::json::array before);
   asio::awaitable<ToolReply> restart(const ReplCall& call, std::string code,
@@ -117,7 +126,8 @@ class Repl : public std::enable_shared_from_this<Repl> {
   std::size_t ending_ = 0;       // boxes that are on their way out
   bool has_untold_end_ = false;  // code has ended since the last reply
   bool has_empty_prompt_ = false;
-  std::optional<std::string> ended_;  // the notice of an end that was not told
+  std::optional<std::string> ended_;        // the notice of an end that was not told
+  std::optional<std::string> idle_notice_;  // of an end that nobody waited for
   Clock::time_point request_began_;
   std::set<asio::steady_timer*> waiters_;
 };

@@ -33,6 +33,10 @@ json::object take_object(const json::object& from, std::string_view name) {
 
 }  // namespace
 
+bool is_known_version(std::string_view version) {
+  return std::ranges::find(kVersions, version) != kVersions.end();
+}
+
 Server::Server(asio::io_context& loop, ServerSettings settings,
                std::function<void(std::string)> send)
     : loop_(loop),
@@ -204,7 +208,8 @@ asio::awaitable<void> Server::carry_call(json::value id, std::string name, ToolC
 
 std::shared_ptr<Repl> Server::current() {
   std::shared_ptr<Repl>& repl = sessions_[current_];
-  if (!repl) repl = std::make_shared<Repl>(loop_, boxes_, bundles_, settings_.language);
+  if (!repl)
+    repl = std::make_shared<Repl>(loop_, boxes_, bundles_, settings_.language, settings_.output);
   return repl;
 }
 

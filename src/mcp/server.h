@@ -31,6 +31,7 @@ struct ServerSettings {
   std::string version;  // of the product
   bool allow_commit = false;
   BundleStore::Quotas quotas;
+  OutputForm output;
   std::string debug_directory;  // empty: no log
 };
 
@@ -101,6 +102,9 @@ class Server {
   bool is_initialized_ = false;
   observe::Audit log_;
 };
+
+// Whether a version of the protocol is spoken here.
+bool is_known_version(std::string_view version);
 
 // The `tools` of tools/list.
 json::array tool_list(const ServerSettings& settings);

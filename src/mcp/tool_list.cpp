@@ -12,16 +12,20 @@ constexpr std::string_view kPython =
     "goes on. Send an empty input to wait for more.\n"
     "- Code that waits for standard input gets the next input as its text.\n"
     "- An input that begins with U+0003 interrupts; with U+0004 it starts a fresh session. Code "
-    "after the character runs then.\n"
-    "- Too much output is cut in the middle, with the path of the whole.";
+    "after the character runs then.\n";
 constexpr std::string_view kBash =
     "Run bash in a persistent, sandboxed session: directory, variables and functions stay between "
     "calls. Standard input is empty.\n"
     "- timeout_ms (default 60000) bounds the wait, not the work: a busy status means that the code "
     "goes on. Send an empty input to wait for more.\n"
     "- An input that begins with U+0003 interrupts; with U+0004 it starts a fresh session. Code "
-    "after the character runs then.\n"
+    "after the character runs then.\n";
+
+constexpr std::string_view kInBundles =
     "- Too much output is cut in the middle, with the path of the whole.";
+constexpr std::string_view kInPages =
+    "- Too much output comes in pages: an empty input is the next one, :help lists more commands, "
+    ":q ends them.";
 
 constexpr std::string_view kReplSchema = R"({
   "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
@@ -74,8 +78,11 @@ json::object tool(std::string_view name, std::string_view description, std::stri
 
 json::array tool_list(const ServerSettings& settings) {
   json::array tools;
-  tools.push_back(
-      tool("repl", settings.language == Language::Python ? kPython : kBash, kReplSchema, {}));
+  const bool in_pages = settings.output.large == OutputForm::Large::Pages;
+  const std::string repl =
+      fmt::format("{}{}", settings.language == Language::Python ? kPython : kBash,
+                  in_pages ? kInPages : kInBundles);
+  tools.push_back(tool("repl", repl, kReplSchema, {}));
   tools.push_back(tool("files",
                        "Read, write, list and search files inside the session's box, with the "
                        "rights of the code that runs there.",

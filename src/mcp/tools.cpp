@@ -82,6 +82,9 @@ asio::awaitable<ToolResult> Server::call_sandbox(ToolCall call) {
     if (box->lacks_network) {
       told["note"] = "the sandbox allows the network, and this build cannot give it to a box";
     }
+    json::array denied;
+    for (const std::string& line : boxes_.denials_of(box->id)) denied.emplace_back(line);
+    told["denied"] = std::move(denied);
     const auto report = boxes_.manager()->report(box->id);
     if (report) {
       told["rules"] = guarantees(report->terms);

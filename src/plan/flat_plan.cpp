@@ -80,6 +80,47 @@ FlatSection write_controllers(Writer& writer, const std::vector<Controller>& con
   return writer.section(flat);
 }
 
+// One case per operation and no default: whoever adds one decides.
+bool is_parkable(Op op) {
+  switch (op) {
+    case Op::AttachTree:
+    case Op::AttachCover:
+    case Op::MountOverlay:
+    case Op::OpenTerminal:
+    case Op::AwaitClock: return false;
+    case Op::MountRoot:
+    case Op::AttachHost:
+    case Op::SealRoot:
+    case Op::PivotRoot:
+    case Op::MakeDirectory:
+    case Op::MakeFile:
+    case Op::MakeLink:
+    case Op::WriteFile:
+    case Op::BeginNetwork:
+    case Op::MapIdentity:
+    case Op::EnterNetwork:
+    case Op::OpenResolver:
+    case Op::MountScratch:
+    case Op::AttachScratch:
+    case Op::MountProc:
+    case Op::MountTerminals:
+    case Op::SetHostname:
+    case Op::ChangeDirectory:
+    case Op::SetLimit:
+    case Op::CapLimit:
+    case Op::LeaveHost:
+    case Op::DropCapabilities:
+    case Op::NoNewPrivileges:
+    case Op::LandlockBegin:
+    case Op::LandlockAllow:
+    case Op::LandlockEnforce:
+    case Op::InstallFilter:
+    case Op::EnterCgroups:
+    case Op::CloseFiles: return true;
+  }
+  return false;
+}
+
 tl::unexpected<Error> malformed(std::string_view what) {
   return fail(Code::Invalid, "malformed launch plan: {}", what);
 }
@@ -193,8 +234,9 @@ Result<void> PlanView::check_steps() const {
       if (step.op == 0 || step.op > kLastOp || step.zero != 0) return malformed("unknown step");
       const auto op = static_cast<Op>(step.op);
       const std::uint64_t used = op == Op::AttachTree     ? 1
-                                 : op == Op::MountOverlay ? 1 + (step.b != 0 ? 1U : 0U)
+                                 : op == Op::MountOverlay ? 1 + (step.b & 1U) + (step.b >> 1U)
                                                           : 0;
+      if (op == Op::MountOverlay && step.b >> 1U > kMaxFrozen) return malformed("frozen layers");
       if (used > 0 && (step.a >= header_->trees.count || header_->trees.count - step.a < used)) {
         return malformed("tree index");
       }
@@ -203,12 +245,51 @@ Result<void> PlanView::check_steps() const {
   return {};
 }
 
-bool PlanView::has_same_base(const PlanView& other) const {
-  return std::ranges::equal(base(), other.base(), [&](const FlatStep& x, const FlatStep& y) {
+bool PlanView::are_same(std::span<const FlatStep> steps, const PlanView& other,
+                        std::span<const FlatStep> others) const {
+  return std::ranges::equal(steps, others, [&](const FlatStep& x, const FlatStep& y) {
     return x.op == y.op && x.a == y.a && x.b == y.b &&
            std::strcmp(text(x.text), other.text(y.text)) == 0 &&
            std::strcmp(text(x.other), other.text(y.other)) == 0;
   });
+}
+
+bool PlanView::has_same_base(const PlanView& other) const {
+  return are_same(base(), other, other.base());
+}
+
+std::size_t PlanView::parkable_steps() const {
+  const auto first = std::ranges::find_if_not(
+      box(), [](const FlatStep& step) { return is_parkable(static_cast<Op>(step.op)); });
+  return static_cast<std::size_t>(first - box().begin());
+}
+
+bool PlanView::has_same_cgroup(const PlanView& other) const {
+  const FlatHeader& x = header();
+  const FlatHeader& y = other.header();
+  return x.cgroup_version == y.cgroup_version && x.memory_bytes == y.memory_bytes &&
+         x.pids == y.pids && x.cpus_milli == y.cpus_milli &&
+         std::ranges::equal(controllers(), other.controllers(),
+                            [&](const FlatController& a, const FlatController& b) {
+                              return std::strcmp(text(a.name), other.text(b.name)) == 0 &&
+                                     std::strcmp(text(a.parent), other.text(b.parent)) == 0;
+                            });
+}
+
+bool PlanView::has_same_shape(const PlanView& other) const {
+  const FlatHeader& x = header();
+  const FlatHeader& y = other.header();
+  const std::size_t steps = parkable_steps();
+  if (x.tier != y.tier || x.uid != y.uid || x.gid != y.gid || x.resident != y.resident ||
+      x.has_terminal != y.has_terminal || steps != other.parkable_steps()) {
+    return false;
+  }
+  const bool same_filter =
+      std::ranges::equal(filter(), other.filter(), [](const sock_filter& a, const sock_filter& b) {
+        return a.code == b.code && a.jt == b.jt && a.jf == b.jf && a.k == b.k;
+      });
+  return same_filter && has_same_cgroup(other) && are_same(early(), other, other.early()) &&
+         has_same_base(other) && are_same(box().first(steps), other, other.box().first(steps));
 }
 
 Step unflatten(const PlanView& plan, const FlatStep& step) {

@@ -112,6 +112,15 @@ class PlanView {
 
   // Whether a base view that was built for the other plan serves this one.
   bool has_same_base(const PlanView& other) const;
+  // Whether a cgroup that was made for the other plan has this one's controllers and limits.
+  bool has_same_cgroup(const PlanView& other) const;
+
+  // How many steps of the box can be done before anybody asks for one: all up to the first that
+  // hands something in, opens a terminal or waits for a moment. They give no authority.
+  std::size_t parkable_steps() const;
+  // Whether a box that was begun for the other plan, and parked after those steps, can go on as
+  // this one: everything that it was made from is the same.
+  bool has_same_shape(const PlanView& other) const;
 
  private:
   explicit PlanView(std::span<const std::byte> bytes)
@@ -124,6 +133,8 @@ class PlanView {
   Result<void> check_sections() const;
   Result<void> check_texts() const;
   Result<void> check_steps() const;
+  bool are_same(std::span<const FlatStep> steps, const PlanView& other,
+                std::span<const FlatStep> others) const;
 
   std::span<const std::byte> bytes_;
   const FlatHeader* header_;

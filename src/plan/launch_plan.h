@@ -48,8 +48,9 @@ enum class Op : std::uint32_t {
   MountTerminals,    // a devpts of the box's own
   AttachCover,       // text, other: as above; a: device, b: inode of what it hides (0: not known)
   AttachTree,        // a: index into trees, b: MOUNT_ATTR_* set recursively, text: where
-  MountOverlay,      // a: the tree below; b: 1 if a + 1 is the layer, 0 if that is the private
-                     // directory's own; text: where, other: private directory
+  MountOverlay,      // a: the tree below; b, bit 0: 1 if a + 1 is the layer, 0 if that is the
+                     // private directory's own; b >> 1: how many frozen layers follow, the topmost
+                     // first; text: where, other: private directory
   SetHostname,       // text
   ChangeDirectory,   // text
   SetLimit,          // a: RLIMIT_*, b: soft and hard value

@@ -51,7 +51,8 @@ std::string details(const Step& step) {
     case Op::AttachTree:
       return fmt::format("/{} ({})", step.text, mount_attributes_to_text(step.b));
     case Op::MountOverlay:
-      return fmt::format("/{} (rw,nosuid,nodev{})", step.text, step.b == 0 ? ", in memory" : "");
+      return fmt::format("/{} (rw,nosuid,nodev{}{})", step.text, step.b == 0 ? ", in memory" : "",
+                         step.b > 1 ? fmt::format(", over {} layers", step.b >> 1U) : "");
     case Op::SetHostname:
     case Op::ChangeDirectory: return step.text;
     case Op::SetLimit:

@@ -89,7 +89,7 @@ class Enforcement {
   Result<std::string> files() const {
     return file_rule_enforcement(rule_, lowered_.regions, facts_);
   }
-  Result<std::string> network() const { return network_rule_enforcement(spec_, rule_); }
+  Result<std::string> network() const { return network_rule_enforcement(lowered_.network, rule_); }
   Result<std::string> python() const {
     return refuse(
         "it is about what Python code may do, which backend 'process' cannot tell from what any "
@@ -116,7 +116,8 @@ Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   const std::vector<Rule> rules = spec.authority.rules();
   TRY(lowered.regions, lower_files(spec, rules, facts));
   lowered.limits = lower_budgets(spec);
-  TRY(lowered.network, plan_network(spec, facts));
+  TRY(lowered.network, plan_network(spec, rules, facts));
+  lowered.terms.reserve(rules.size());
   for (const Rule& rule : rules) {
     if (rule.effect == Effect::Silent) continue;  // says nothing of its own
     TRY(std::string by, std::visit(Enforcement(spec, facts, lowered, rule), rule.capability));

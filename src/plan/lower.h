@@ -52,6 +52,7 @@ struct Region {
   std::optional<host::PathFacts> source{};
   Upper upper = Upper::None;
   std::optional<host::PathFacts> layer{};  // with Upper::Layer
+  std::vector<host::PathFacts> frozen{};   // with Upper::Layer; below it, the topmost first
   friend bool operator==(const Region&, const Region&) = default;
 };
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 
 namespace glovebox::plan {
 namespace {
@@ -155,15 +157,27 @@ std::optional<std::uint64_t> latest_start(const SandboxSpec& spec) {
   return latest;
 }
 
-std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
+std::vector<sock_filter> compile_with(const std::vector<std::string_view>& broker_calls) {
   FilterRules rules = default_filter_rules();
-  if (network) {
-    std::vector<std::string_view> calls{"connect"};
-    if (network->listens) calls.emplace_back("bind");
-    if (network->unix_calls == UnixCalls::CarryOut) calls.emplace_back("listen");
-    pass_to_broker(rules, calls);
-  }
+  if (!broker_calls.empty()) pass_to_broker(rules, broker_calls);
   return compile_filter(rules);
+}
+
+// There are few shapes of filter, so each is compiled once and kept.
+std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
+  if (!network) {
+    static const std::vector<sock_filter> sealed = compile_with({});
+    return sealed;
+  }
+  std::vector<std::string_view> calls{"connect"};
+  if (network->listens) calls.emplace_back("bind");
+  if (network->unix_calls == UnixCalls::CarryOut) calls.emplace_back("listen");
+  static std::mutex mutex;
+  static std::map<std::vector<std::string_view>, std::vector<sock_filter>> kept;
+  const std::lock_guard lock(mutex);
+  const auto found = kept.find(calls);
+  if (found != kept.end()) return found->second;
+  return kept.emplace(calls, compile_with(calls)).first->second;
 }
 
 }  // namespace
@@ -177,13 +191,14 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
 
   LaunchPlan plan;
   plan_identity(spec, facts, plan);
-  TRY(const Lowered lowered, lower(spec, facts));
-  plan.terms = lowered.terms;
+  TRY(Lowered lowered, lower(spec, facts));
+  plan.terms = std::move(lowered.terms);
   plan.policy = spec.policy;
   plan_process(spec, lowered, plan);
-  TRY(const View view, plan_view(spec, lowered, facts));
-  plan.base = view.base;
-  plan.trees = view.trees;
+  TRY(View view, plan_view(spec, lowered, facts));
+  plan.base = std::move(view.base);
+  plan.box = std::move(view.box);
+  plan.trees = std::move(view.trees);
 
   plan.early.push_back({Op::BeginNetwork, spec.loopback == Loopback::Up ? 1U : 0U});
   plan.early.push_back({Op::MapIdentity, plan.uid, plan.gid});
@@ -194,7 +209,6 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
                               plan.network ? ", connections through the broker" : "")});
   plan.guarantees.push_back({"processes", "pid namespace, ended with its init"});
   plan.guarantees.push_back({"ipc", "ipc namespace, private /dev/shm"});
-  plan.box.insert(plan.box.end(), view.box.begin(), view.box.end());
   plan.guarantees.push_back({"filesystem", "mount namespace, pivoted root, read-only system"});
   plan.box.push_back({Op::EnterNetwork});
   if (plan.network && plan.network->resolves) plan.box.push_back({Op::OpenResolver});

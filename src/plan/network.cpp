@@ -32,8 +32,7 @@ bool needs_names(const Rule& rule) {
   return connect != nullptr && !std::holds_alternative<authority::IpNetwork>(connect->host);
 }
 
-bool has_broker(const SandboxSpec& spec) {
-  const std::vector<Rule> rules = spec.authority.rules();
+bool has_broker(const SandboxSpec& spec, const std::vector<Rule>& rules) {
   return !spec.published.empty() || std::ranges::any_of(rules, [](const Rule& rule) {
     return may_connect(rule) || needs_names(rule) || opens_a_port_outside(rule);
   });
@@ -76,14 +75,15 @@ bool is_loopback(const authority::ListenAddress& address) {
 }
 
 Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
+                                                const std::vector<Rule>& rules,
                                                 const host::HostFacts& facts) {
-  if (!has_broker(spec)) return std::optional<NetworkPlan>();
+  if (!has_broker(spec, rules)) return std::optional<NetworkPlan>();
   NetworkPlan plan;
   plan.authority = spec.authority;
   plan.published = spec.published;
   if (facts.tier == host::Tier::User) plan.unix_calls = UnixCalls::CarryOut;
   plan.listens = !spec.published.empty();
-  for (const Rule& rule : spec.authority.rules()) {
+  for (const Rule& rule : rules) {
     plan.resolves = plan.resolves || needs_names(rule);
     plan.listens = plan.listens || opens_a_port_outside(rule);
     if (needs_names(rule) && spec.loopback == Loopback::Down) {
@@ -96,8 +96,8 @@ Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
   return plan;
 }
 
-std::string network_rule_enforcement(const SandboxSpec& spec, const Rule& rule) {
-  if (!has_broker(spec)) return std::string(kNoNetwork);
+std::string network_rule_enforcement(const std::optional<NetworkPlan>& network, const Rule& rule) {
+  if (!network) return std::string(kNoNetwork);
   if (rule.effect == Effect::Deny) return "empty network namespace, connect broker";
   return "connect broker";
 }

@@ -23,13 +23,15 @@ struct View {
 Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
                        const host::HostFacts& facts);
 
-// What of the network is granted, or nothing; refused when it cannot be had with what else is asked
-// for.
+// What of the network these rules of the request grant, or nothing; refused when it cannot be had
+// with what else is asked for.
 Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
+                                                const std::vector<authority::Rule>& rules,
                                                 const host::HostFacts& facts);
 bool is_loopback(const authority::ListenAddress& address);
 // What enforces a rule about the network.
-std::string network_rule_enforcement(const SandboxSpec& spec, const authority::Rule& rule);
+std::string network_rule_enforcement(const std::optional<NetworkPlan>& network,
+                                     const authority::Rule& rule);
 
 // Files that tell programs where names are looked up: their contents in the private tmpfs, and what
 // of the system they cover.

@@ -12,6 +12,7 @@ namespace {
 using authority::AbsolutePath;
 using authority::Effect;
 using authority::Rule;
+using PathEffects = authority::AuthoritySet::PathEffects;
 
 // Made fresh for each box, or (the last) never there; nothing of the host may be put there.
 constexpr std::array<std::string_view, 3> kOwnTrees{"/proc", "/dev", "/sys"};
@@ -24,10 +25,10 @@ const AbsolutePath* find_file_path(const authority::Capability& capability) {
   return nullptr;
 }
 
-bool is_system(const host::HostFacts& facts, const std::string& path) {
-  return std::ranges::any_of(facts.system, [&](const host::SystemEntry& entry) {
-    return host::is_within(path, "/" + entry.name);
-  });
+bool is_system(const host::HostFacts& facts, std::string_view path) {
+  const std::string_view top = path.substr(1, path.find('/', 1) - 1);
+  return std::ranges::any_of(facts.system,
+                             [&](const host::SystemEntry& entry) { return entry.name == top; });
 }
 
 // For a name that no rule can spell: the deepest place above it that one can.
@@ -81,6 +82,7 @@ class Regions {
     }
     for (const auto& [text, path] : places) TRY_VOID(add(text, path));
     std::vector<Region> list;
+    list.reserve(regions_.size());
     for (auto& [path, region] : regions_) list.push_back(std::move(region));
     return list;
   }
@@ -110,6 +112,9 @@ class Regions {
     }
     if (workspace.mode == Workspace::Mode::Overlay && !workspace.layer) {
       return fail(Code::Invalid, "{}: an overlay needs a layer", at.path);
+    }
+    if (workspace.frozen.size() > kMaxFrozen) {
+      return fail(Code::Exhausted, "{}: more than {} layers on one another", at.path, kMaxFrozen);
     }
     for (const std::string& path : {at.path, workspace.path_inside()}) {
       if (path == "/" || is_own_tree(path)) {
@@ -161,12 +166,11 @@ class Regions {
 
   // What may be done at a place. What is readable is executable unless denied: whoever reads a
   // program can run a copy of it.
-  Rights rights_at(const std::string& text, const AbsolutePath& path) const {
+  Rights rights_at(const std::string& text, const PathEffects& effects) const {
     const auto allowed = [](Effect effect, bool without_rule) {
       return effect == Effect::Allow || (without_rule && effect == Effect::Silent);
     };
     const Rights without_rule = ground(text);
-    const auto effects = spec_.authority.effects_at(path);
     Rights rights;
     rights.read = allowed(effects.read, without_rule.read);
     rights.write = allowed(effects.write, without_rule.write && rights.read);
@@ -177,8 +181,8 @@ class Regions {
 
   // What may be done around a place, before its own rules and its workspace.
   Rights around(const std::string& path) const {
-    for (std::string above = parent_of(path); above != "/"; above = parent_of(above)) {
-      const auto region = regions_.find(above);
+    for (std::size_t end = path.rfind('/'); end != 0; end = path.rfind('/', end - 1)) {
+      const auto region = regions_.find(std::string_view(path).substr(0, end));
       if (region != regions_.end()) return region->second.rights;
     }
     const bool system = is_system(facts_, path);
@@ -201,10 +205,11 @@ class Regions {
     if (is_own_tree(text)) return cover_own(text, path);
     const bool system = is_system(facts_, text);
     const Rights outer = around(text);
-    Rights rights = rights_at(text, path);
+    const PathEffects effects = spec_.authority.effects_at(path);
+    Rights rights = rights_at(text, effects);
     const host::PathFacts* facts = find_facts(text);
     if (facts == nullptr) return check_missing(text, outer, rights);
-    TRY_VOID(settle_sockets(*facts, path, rights));
+    TRY_VOID(settle_sockets(*facts, effects.connect, rights));
     const Workspace* workspace = find_workspace(text);
     const bool own_mount = workspace != nullptr && rights.read;
     if (!own_mount && (rights == outer || (rights.none() && outer.none()))) return {};
@@ -229,14 +234,14 @@ class Regions {
     if (workspace.mode != Workspace::Mode::Overlay) return;
     region.upper = Upper::Layer;
     region.layer = workspace.layer;
+    region.frozen = workspace.frozen;
   }
 
   // The sockets of a readable tree can be connected to, with a rule or without.
-  Result<void> settle_sockets(const host::PathFacts& at, const AbsolutePath& path,
-                              Rights& rights) const {
+  Result<void> settle_sockets(const host::PathFacts& at, Effect connect, Rights& rights) const {
     if (!rights.read) return {};
     rights.connect = false;
-    if (spec_.authority.effects_at(path).connect != Effect::Deny) {
+    if (connect != Effect::Deny) {
       const Rights outer = around(at.path);
       if (at.kind == host::PathKind::Socket && outer.read) rights = outer;
       return {};
@@ -305,13 +310,24 @@ class Regions {
   const host::HostFacts& facts_;
   std::vector<Workspace> secrets_;  // as single files that are shown at another path
   std::map<std::string, const Workspace*> workspaces_;  // by their path in the box
-  std::map<std::string, Region> regions_;
+  std::map<std::string, Region, std::less<>> regions_;
 };
 
 std::string region_text(const Region& region) {
   if (region.rights.none()) return "covered by an empty place";
   if (!region.rights.read) return "the socket is mounted";
   return fmt::format("mounted {}", mount_attributes_to_text(mount_attributes(region.rights)));
+}
+
+// The deepest region that the path lies in. They are in the order of their paths.
+const Region* find_nearest(const std::vector<Region>& regions, std::string_view path) {
+  const auto path_of = [](const Region& region) { return std::string_view(region.at.path); };
+  while (path.size() > 1) {
+    const auto found = std::ranges::lower_bound(regions, path, {}, path_of);
+    if (found != regions.end() && found->at.path == path) return &*found;
+    path = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -324,10 +340,7 @@ Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const std::vect
 std::string file_rule_enforcement(const Rule& rule, const std::vector<Region>& regions,
                                   const host::HostFacts& facts) {
   const std::string& path = find_file_path(rule.capability)->text();
-  const Region* nearest = nullptr;
-  for (const Region& region : regions) {
-    if (host::is_within(path, region.at.path)) nearest = &region;  // the deepest comes last
-  }
+  const Region* nearest = find_nearest(regions, path);
   if (nearest != nullptr && nearest->at.path == path) return region_text(*nearest);
   if (nearest != nullptr) return fmt::format("as {}, {}", nearest->at.path, region_text(*nearest));
   if (is_system(facts, path)) {

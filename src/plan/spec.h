@@ -24,6 +24,9 @@ enum class Loopback : std::uint8_t { Up, Down };
 // which runs what it is asked to until it is told to end.
 enum class Resident : std::uint8_t { Command, Agent };
 
+// The most frozen layers that an overlay can stand on.
+inline constexpr std::size_t kMaxFrozen = 64;
+
 struct EnvEntry {
   std::string name;
   std::string value;
@@ -50,6 +53,9 @@ struct Workspace {
   std::string inside{};  // its path in the box, if that is another
   // With Overlay: a directory with `upper` and `work` in it.
   std::optional<host::PathFacts> layer{};
+  // With Overlay: what former layers hold that nobody writes to any more, between the layer and the
+  // original, the topmost first. Several boxes may share them.
+  std::vector<host::PathFacts> frozen{};
   // With Overlay: the layer's start, in ns since 1970. The command starts when the clock that files
   // are stamped with is past it.
   std::uint64_t start_ns = 0;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <linux/mount.h>
 
@@ -15,9 +17,11 @@ constexpr std::uint64_t kSealed = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_
 constexpr std::uint64_t kDeviceNode = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
 constexpr std::array<const char*, 6> kDevices{"null", "zero", "full", "random", "urandom", "tty"};
 
+constexpr std::size_t kUsualSteps = 32;  // a guess of what to make room for
+
 constexpr std::uint64_t place(Place where) { return static_cast<std::uint64_t>(where); }
 
-bool is_system(const host::HostFacts& facts, const std::string& top) {
+bool is_system(const host::HostFacts& facts, std::string_view top) {
   return std::any_of(facts.system.begin(), facts.system.end(),
                      [&](const host::SystemEntry& entry) { return entry.name == top; });
 }
@@ -25,6 +29,8 @@ bool is_system(const host::HostFacts& facts, const std::string& top) {
 // Collects the directories and files that must exist in the private tmpfs as mount points.
 class Scratch {
  public:
+  explicit Scratch(std::size_t regions) { steps_.reserve(kUsualSteps + 2 * regions); }
+
   void directory(const std::string& path, std::uint64_t mode) {
     if (made_.insert(path).second) {
       steps_.push_back({Op::MakeDirectory, place(Place::Scratch), mode, path});
@@ -53,7 +59,8 @@ class Scratch {
     directory(name, mode);
     if (std::find(tops_.begin(), tops_.end(), name) == tops_.end()) tops_.push_back(name);
   }
-  const std::vector<Step>& steps() const { return steps_; }
+  std::size_t size() const { return steps_.size(); }
+  std::vector<Step> take_steps() { return std::exchange(steps_, {}); }
   const std::vector<std::string>& tops() const { return tops_; }
 
  private:
@@ -62,11 +69,11 @@ class Scratch {
   std::vector<std::string> tops_;
 };
 
-using RegionMap = std::map<std::string, const Region*>;
+using RegionMap = std::map<std::string_view, const Region*>;  // by path
 
 // The region that a place lies in, above its own.
-const Region* find_outer(const RegionMap& regions, const std::string& path) {
-  for (std::size_t slash = path.rfind('/'); slash != 0 && slash != std::string::npos;
+const Region* find_outer(const RegionMap& regions, std::string_view path) {
+  for (std::size_t slash = path.rfind('/'); slash != 0 && slash != std::string_view::npos;
        slash = path.rfind('/', slash - 1)) {
     const auto found = regions.find(path.substr(0, slash));
     if (found != regions.end()) return found->second;
@@ -77,17 +84,17 @@ const Region* find_outer(const RegionMap& regions, const std::string& path) {
 // Makes a chain of directories below `from`, and at its end a place to attach the region on.
 void make_place(const Region& region, const std::string& from, const std::string& below,
                 std::uint64_t mode, Scratch& scratch) {
-  const std::vector<std::string> parts = host::components(below);
-  std::string path = from;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    path += path.empty() ? parts[i] : "/" + parts[i];
-    const bool last = i + 1 == parts.size();
+  // `below` begins with a slash.
+  const std::string whole = from.empty() ? below.substr(1) : from + below;
+  for (std::size_t end = from.size(); end != std::string::npos;) {
+    end = whole.find('/', end + 1);
+    const bool last = end == std::string::npos;
     if (last && region.at.kind != host::PathKind::Directory) {
-      scratch.file(path, 0600);
-    } else if (i == 0 && from.empty()) {
-      scratch.top(path, 0755);
+      scratch.file(whole, 0600);
+    } else if (from.empty() && whole.find('/') == end) {
+      scratch.top(whole.substr(0, end), 0755);
     } else {
-      scratch.directory(path, last ? 0755 : mode);
+      scratch.directory(whole.substr(0, end), last ? 0755 : mode);
     }
   }
 }
@@ -110,8 +117,8 @@ void plan_mount_point(const Region& region, const RegionMap& regions,
                scratch);
     return;
   }
-  const std::vector<std::string> parts = host::components(path);
-  if (region.at.inode == 0 || is_system(facts, parts.front())) return;
+  const std::string_view top = std::string_view(path).substr(1, path.find('/', 1) - 1);
+  if (region.at.inode == 0 || is_system(facts, top)) return;
   make_place(region, "", path, 0755, scratch);
 }
 
@@ -155,13 +162,13 @@ void plan_base(const host::HostFacts& facts, const Scratch& scratch, std::vector
   base.push_back({Op::PivotRoot});
 }
 
-void plan_box(const Limits& limits, const Scratch& scratch, View& view) {
+void plan_box(const Limits& limits, Scratch& scratch, View& view) {
   const std::uint64_t bytes = limits.disk_bytes.value_or(kDefaultDiskBytes);
   const std::uint64_t usual = std::clamp<std::uint64_t>(bytes / 4096, 1024, 1U << 20);
-  const std::uint64_t inodes = limits.inodes.value_or(usual) + scratch.steps().size() + 1;
+  const std::uint64_t inodes = limits.inodes.value_or(usual) + scratch.size() + 1;
   // Its root is attached where the first of its directories then covers it.
   view.box.push_back({Op::MountScratch, bytes, inodes, scratch.tops().front()});
-  view.box.insert(view.box.end(), scratch.steps().begin(), scratch.steps().end());
+  std::ranges::move(scratch.take_steps(), std::back_inserter(view.box));
   for (const std::string& top : scratch.tops()) {
     view.box.push_back({Op::AttachScratch, 0, 0, top, top});
   }
@@ -205,12 +212,16 @@ void plan_regions(const std::vector<Region>& regions,
       if (layered == nullptr || !host::is_within(region.at.path, layered->at.path)) {
         layered = &region;
       }
-      view.box.push_back({Op::MountOverlay, view.trees.size(), region.layer ? 1U : 0U, target,
-                          stage_name(overlays++)});
+      const std::uint64_t parts = (region.frozen.size() << 1U) | (region.layer ? 1U : 0U);
+      view.box.push_back(
+          {Op::MountOverlay, view.trees.size(), parts, target, stage_name(overlays++)});
       view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
       if (region.layer) {
         view.trees.push_back(
             {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
+      }
+      for (const host::PathFacts& frozen : region.frozen) {
+        view.trees.push_back({frozen, Rights{.read = true, .exec = true}, region.ownership});
       }
     } else {
       view.box.push_back(
@@ -230,6 +241,9 @@ void make_stages(const std::vector<Region>& regions, Scratch& scratch) {
     scratch.directory(stage, 0700);
     scratch.directory(stage + "/below", 0700);
     scratch.directory(stage + "/layer", 0700);
+    for (std::size_t i = 0; i < region.frozen.size(); ++i) {
+      scratch.directory(fmt::format("{}/{}", stage, i), 0700);
+    }
     if (region.layer) continue;
     scratch.directory(stage + "/layer/upper", 0755);
     scratch.directory(stage + "/layer/work", 0700);
@@ -262,7 +276,7 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
     by_path.emplace(region.at.path, &region);
   }
 
-  Scratch scratch;
+  Scratch scratch(regions.size());
   scratch.top("tmp", 01777);
   scratch.top("run", 0755);
   scratch.directory("run/shm", 01777);
@@ -283,6 +297,8 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
   for (const NameFiles::File& file : names.files) scratch.text_file(file.path, file.text);
 
   View view;
+  view.base.reserve(2 * kUsualSteps);
+  view.box.reserve(2 * kUsualSteps + scratch.size() + 3 * regions.size());
   plan_base(facts, scratch, view.base);
   plan_box(lowered.limits, scratch, view);
   plan_regions(regions, covers, view);

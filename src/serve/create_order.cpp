@@ -92,7 +92,8 @@ void read_workspaces(ObjectReader& reader, CreateOrder& order, BodyProblems& pro
     }
   }
   // No workspace at all is a choice that has to be said: "overlays": [].
-  if (order.session.workspaces.empty() && reader.find("overlays") == nullptr) {
+  if (order.session.workspaces.empty() && reader.find("overlays") == nullptr &&
+      reader.find("python") == nullptr) {
     problems.add("'workspace' is required");
   }
 }
@@ -232,6 +233,8 @@ void read_capabilities(ObjectReader& reader, std::vector<authority::Capability>&
   });
 }
 
+}  // namespace
+
 void read_authority(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
                     Unknown unknown) {
   std::vector<authority::Capability> handed;
@@ -241,6 +244,8 @@ void read_authority(ObjectReader& reader, CreateOrder& order, BodyProblems& prob
   if (!granted) return problems.add("'capabilities': {}", granted.error().message);
   order.session.handed = order.session.handed.unite(*granted);
 }
+
+namespace {
 
 void read_identity(ObjectReader& reader, CreateOrder& order) {
   if (const auto uid = reader.number("uid", 0, kMaxId))
@@ -258,6 +263,7 @@ void read_identity(ObjectReader& reader, CreateOrder& order) {
 
 void read_labels(ObjectReader& reader, CreateOrder& order, BodyProblems& problems) {
   order.session.name = reader.text("name").value_or("");
+  order.session.prove = reader.flag("prove").value_or(false);
   for (Field& label : reader.text_map("labels")) {
     if (label.name.starts_with(kOwnLabels)) {
       problems.add("'labels.{}': names that begin with '{}' are the service's own", label.name,
@@ -265,6 +271,17 @@ void read_labels(ObjectReader& reader, CreateOrder& order, BodyProblems& problem
     }
     order.session.labels.emplace(std::move(label.name), std::move(label.value));
   }
+}
+
+void read_python(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
+                 Unknown unknown) {
+  const value* python = reader.find("python");
+  if (python == nullptr) return;
+  ObjectReader inner(*python, "python.", problems, unknown);
+  session::PythonRequest request;
+  if (auto interpreter = inner.text("interpreter")) request.interpreter = *std::move(interpreter);
+  request.preload = inner.texts("preload");
+  order.session.python = std::move(request);
 }
 
 void read_settings(ObjectReader& reader, CreateOrder& order) {
@@ -312,6 +329,7 @@ Result<CreateOrder, ApiError> read_create_order(const value& body, Unknown unkno
     read_identity(reader, order);
     read_labels(reader, order, problems);
     read_settings(reader, order);
+    read_python(reader, order, problems, unknown);
     share_net = reader.flag("share_net").value_or(false);
   }
   TRY_VOID(problems.check());

@@ -45,6 +45,10 @@ bool shares_network(const authority::AuthoritySet& handed);
 
 Result<CreateOrder, ApiError> read_create_order(const boost::json::value& body, Unknown unknown);
 
+// The members `capabilities` and `limits`, into `order.session`.
+void read_authority(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
+                    Unknown unknown);
+
 // Labels that are the service's own and not shown: what of an order a session cannot hold itself.
 inline constexpr std::string_view kOwnLabels = "execd.";
 inline constexpr std::string_view kOwnerLabel = "execd.owner";

@@ -1,5 +1,6 @@
 #include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/resumable_run.h"
 
 #include <chrono>
 
@@ -96,7 +97,12 @@ void observe_sessions(Service& service) {
       service.metrics.time("execd.isolation.run.duration", {{"result", good ? "success" : "error"}},
                            took.count());
     }
-    if (event.kind == EventKind::Deleted) service.with_background.erase(event.session);
+    if (event.kind == EventKind::Deleted) {
+      service.with_background.erase(event.session);
+      std::erase_if(service.resumable, [&](const auto& entry) {
+        return entry.second->names().session == event.session;
+      });
+    }
     if (event.kind == EventKind::Denied) {
       if (service.denials.size() == kKeptDenials) service.denials.pop_front();
       service.denials.push_back(event);

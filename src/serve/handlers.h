@@ -17,7 +17,7 @@ asio::awaitable<Answer> capabilities(Call& call);
 asio::awaitable<Answer> list_policies(Call& call);
 asio::awaitable<Answer> reload(Call& call);
 
-// Sessions (session_routes.cpp).
+// Sessions (session_routes.cpp, change_route.cpp).
 asio::awaitable<Answer> create_session(Call& call);
 asio::awaitable<Answer> list_sessions(Call& call);
 asio::awaitable<Answer> get_session(Call& call);
@@ -26,12 +26,14 @@ asio::awaitable<Answer> delete_session(Call& call);
 asio::awaitable<Answer> session_report(Call& call);
 asio::awaitable<Answer> session_denials(Call& call);
 
-// Runs (run_routes.cpp, pty_route.cpp).
+// Runs (run_routes.cpp, resumable_run.cpp, pty_route.cpp, python_route.cpp).
 asio::awaitable<Answer> run_code(Call& call);
 asio::awaitable<Answer> run_status(Call& call);
 asio::awaitable<Answer> run_logs(Call& call);
+asio::awaitable<Answer> run_events(Call& call);
 asio::awaitable<Answer> signal_run(Call& call);
 asio::awaitable<Answer> open_pty(Call& call);
+asio::awaitable<Answer> open_python(Call& call);
 
 // What a session changed (layer_routes.cpp).
 asio::awaitable<Answer> session_diff(Call& call);

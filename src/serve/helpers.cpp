@@ -250,7 +250,8 @@ json::object session_state(const session::SessionInfo& info) {
   state["profile"] = label_of(info, "execd.profile", "strict");
   add_overlays(info, state);
   add_binds(info, state);
-  state["share_net"] = shares_network(info.effective.handed);
+  state["share_net"] =
+      shares_network(info.effective.handed) && !info.effective.network_ceiling.has_value();
   json::array keys;
   std::string_view names = info.effective.labels.contains("execd.env_keys")
                                ? std::string_view(info.effective.labels.at("execd.env_keys"))
@@ -279,6 +280,7 @@ json::object report_json(const session::SessionReport& report) {
   json::object object;
   object["session"] = session_state(report.info);
   object["enforced"] = guarantees_json(report.guarantees);
+  object["proved"] = texts_json(report.proved);
   object["terms"] = guarantees_json(report.terms);
   object["waived"] = texts_json(report.waived);
   object["plan"] = report.plan_text;

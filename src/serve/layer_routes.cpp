@@ -42,7 +42,8 @@ asio::awaitable<void> send_file(Call& call, const session::DiffBody& body) {
     const ssize_t got = ::pread(body.file.get(), buffer.get(), kBuffer, static_cast<off_t>(sent));
     if (got <= 0) co_return;  // the answer breaks off, which the client sees
     sent += static_cast<std::uint64_t>(got);
-    const auto passed = co_await call.exchange.send({buffer.get(), static_cast<std::size_t>(got)});
+    const std::string_view piece(buffer.get(), static_cast<std::size_t>(got));
+    const auto passed = co_await call.exchange.send(piece);
     if (!passed) co_return;
   }
   (void)co_await call.exchange.finish("");

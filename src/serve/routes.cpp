@@ -28,8 +28,10 @@ constexpr std::array kRoutes = {
     Route{Post, GLOVEBOX_SESSION "/run", Scope::Create, run_code},
     Route{Get, GLOVEBOX_SESSION "/runs/{run}", Scope::Read, run_status},
     Route{Get, GLOVEBOX_SESSION "/runs/{run}/logs", Scope::Read, run_logs},
+    Route{Get, GLOVEBOX_SESSION "/runs/{run}/events", Scope::Create, run_events},
     Route{Post, GLOVEBOX_SESSION "/signal", Scope::Create, signal_run},
     Route{Get, GLOVEBOX_SESSION "/pty", Scope::Create, open_pty},
+    Route{Get, GLOVEBOX_SESSION "/python", Scope::Create, open_python},
 
     Route{Get, GLOVEBOX_SESSION "/diff", Scope::Read, session_diff},
     Route{Post, GLOVEBOX_SESSION "/commit", Scope::Create, commit_session},

@@ -1,11 +1,9 @@
 // Runs: in the foreground as a stream of events, in the background with a log.
 #include "serve/handlers.h"
 #include "serve/helpers.h"
-#include "serve/sse.h"
+#include "serve/resumable_run.h"
+#include "serve/run_order.h"
 #include "serve/until_gone.h"
-
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 
 #include <array>
 #include <charconv>
@@ -16,78 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int64_t kMostSeconds = 10LL * 365 * 24 * 3600;
 constexpr std::size_t kMostLog = 16 << 20;
-
-struct RunOrder {
-  session::RunRequest run;
-  std::optional<std::string> input;
-  bool background = false;
-};
-
-void read_terminal(ObjectReader& reader, RunOrder& order, BodyProblems& problems, Unknown unknown) {
-  const json::value* pty = reader.find("pty");
-  if (pty == nullptr || (pty->is_bool() && !pty->as_bool())) return;
-  session::RunTerminal size;
-  if (!pty->is_bool()) {
-    ObjectReader inner(*pty, "pty.", problems, unknown);
-    size.rows = static_cast<std::uint16_t>(inner.number("rows", 1, 10'000).value_or(size.rows));
-    size.columns =
-        static_cast<std::uint16_t>(inner.number("cols", 1, 10'000).value_or(size.columns));
-  }
-  order.run.terminal = size;
-  order.run.shell = session::RunShell::Own;
-}
-
-Result<RunOrder, ApiError> read_order(const Call& call, const json::value& body) {
-  RunOrder order;
-  BodyProblems problems;
-  const Unknown unknown = unknown_fields(call);
-  {
-    ObjectReader reader(body, "", problems, unknown);
-    order.run.code = reader.text("code").value_or("");
-    if (order.run.code.empty()) problems.add("'code' is required");
-    order.run.cwd = reader.text("cwd").value_or("");
-    order.background = reader.flag("background").value_or(false);
-    order.input = reader.text("stdin");
-    for (const Field& entry : reader.text_map("envs")) {
-      order.run.env.push_back(entry.name + "=" + entry.value);
-    }
-    const auto timeout = reader.number("timeout_seconds", 0, kMostSeconds);
-    const std::chrono::seconds most =
-        timeout ? std::chrono::seconds(*timeout) : call.service.config.session.run_timeout;
-    if (most.count() > 0) order.run.timeout = most;
-    const std::string errors = reader.text("stderr").value_or("merged");
-    if (errors != "merged" && errors != "separate") reader.wrong("stderr", "merged or separate");
-    order.run.error_output =
-        errors == "separate" ? session::ErrorOutput::Apart : session::ErrorOutput::Merged;
-    read_terminal(reader, order, problems, unknown);
-  }
-  TRY_VOID(problems.check());
-  if (order.run.code.size() > guest::kMaxCode) {
-    return refuse(413, "BODY_TOO_LARGE", "'code' has at most {} bytes", guest::kMaxCode);
-  }
-  if (order.input) order.run.input = guest::RunInput::Streamed;
-  return order;
-}
-
-Response event_stream_head() {
-  Response head;
-  head.headers = {{"Content-Type", "text/event-stream"},
-                  {"Cache-Control", "no-cache"},
-                  {"Connection", "keep-alive"},
-                  {"X-Accel-Buffering", "no"}};
-  return head;
-}
-
-EventForm form_of(const Request& request) {
-  const std::string* accept = request.find_header("accept");
-  const std::string* profile = request.find_query("profile");
-  const bool standard =
-      (accept != nullptr && accept->find("profile=standard") != std::string::npos) ||
-      (profile != nullptr && *profile == "standard");
-  return standard ? EventForm::Standard : EventForm::Lines;
-}
 
 // Sends what a run prints as it comes. The head of the answer leaves with the first event.
 class EventSink final : public session::OutputReader {
@@ -104,20 +31,7 @@ class EventSink final : public session::OutputReader {
     co_return sent;
   }
 
-  void add_end(const Result<session::RunResult>& result) {
-    if (!result) {
-      writer_.error(result.error().message, "RuntimeError", result.error().message);
-    } else if (result->timed_out) {
-      writer_.error("context deadline exceeded", "RuntimeError", "context deadline exceeded");
-    } else if (result->canceled) {
-      writer_.error("context canceled", "RuntimeError", "context canceled");
-    } else if (result->code != 0) {
-      const std::string code = std::to_string(result->code);
-      writer_.error("command exited with code " + code, "ExitError", code);
-    } else {
-      writer_.complete();
-    }
-  }
+  void add_end(const Result<session::RunResult>& result) { write_end(writer_, result); }
   asio::awaitable<void> finish() {
     (void)co_await exchange_.finish(writer_.pending());  // the client may be gone
   }
@@ -127,26 +41,10 @@ class EventSink final : public session::OutputReader {
   EventWriter writer_;
 };
 
-asio::awaitable<void> feed(std::shared_ptr<session::LiveRun> run, std::string input) {
-  // A run that does not read its input to the end is no error.
-  (void)co_await run->write_input(input);
-  run->end_input();
-}
-
-asio::awaitable<Result<session::RunResult>> run_with_input(
-    std::shared_ptr<session::LiveSession> live, RunOrder order, session::OutputReader& sink) {
-  CO_TRY(const std::shared_ptr<session::LiveRun> run, co_await live->start(std::move(order.run)));
-  const auto executor = co_await asio::this_coro::executor;
-  asio::co_spawn(executor, feed(run, order.input.value_or("")), asio::detached);
-  co_return co_await run->follow(sink);
-}
-
 asio::awaitable<Answer> run_in_foreground(Call& call, std::shared_ptr<session::LiveSession> live,
                                           RunOrder order) {
   EventSink sink(call.exchange, form_of(call.request));
-  const bool plain = !order.input && !order.run.terminal;
-  auto running =
-      plain ? live->run(std::move(order.run), sink) : run_with_input(live, std::move(order), sink);
+  auto running = carry_out(std::move(live), std::move(order), sink);
   const auto result = co_await until_gone(call.exchange, std::move(running));
   sink.add_end(result);
   co_await sink.finish();
@@ -223,12 +121,13 @@ asio::awaitable<Answer> run_code(Call& call) {
   auto live = attach_session(call);
   if (!live && live.error().status != 500) co_return tl::unexpected(live.error());
   CO_TRY(const json::value body, co_await read_json(call, Empty::Refuse));
-  CO_TRY(RunOrder order, read_order(call, body));
+  CO_TRY(RunOrder order, read_run_order(call, body));
   if (!live) {
     if (order.background) co_return tl::unexpected(live.error());
     co_return co_await tell_dead(call, live.error());
   }
   if (order.background) co_return co_await run_in_background(call, *live, std::move(order));
+  if (order.resume.count() > 0) co_return co_await run_resumably(call, *live, std::move(order));
   co_return co_await run_in_foreground(call, *live, std::move(order));
 }
 

@@ -31,6 +31,8 @@ namespace glovebox::serve {
 // How many denials are remembered, of all sessions together.
 inline constexpr std::size_t kKeptDenials = 4'096;
 
+class ResumableRun;
+
 struct Service {
   Service(asio::io_context& loop, const Config& settings, session::Manager& sessions,
           observe::LogLevel level)
@@ -52,6 +54,8 @@ struct Service {
   std::deque<session::SessionEvent> denials;
   // Sessions that have had background runs: their records are asked for after the box is gone too.
   std::map<std::string, std::shared_ptr<session::LiveSession>, std::less<>> with_background;
+  // Runs whose clients may come back, by their ids (resumable_run.h).
+  std::map<std::string, std::shared_ptr<ResumableRun>, std::less<>> resumable;
   // Bytes of all layers when last looked, and what uploads added since.
   std::uint64_t layer_bytes = 0;
   std::function<HttpCounts()> http_counts;

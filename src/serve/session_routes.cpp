@@ -1,7 +1,8 @@
-// Sessions: made, listed, changed, ended.
+// Sessions: made, listed, ended. Changes of them are in change_route.cpp.
 #include "serve/create_order.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/run_order.h"
 #include "serve/until_gone.h"
 
 #include <boost/json/array.hpp>
@@ -126,40 +127,6 @@ asio::awaitable<Answer> get_session(Call& call) {
   co_return json_answer(200, session_state(info));
 }
 
-asio::awaitable<Answer> change_session(Call& call) {
-  CO_TRY(const session::SessionInfo info, find_session(call));
-  CO_TRY(const json::value body, co_await read_json(call, Empty::Refuse));
-  BodyProblems problems;
-  session::Manager::Change change;
-  {
-    ObjectReader reader(body, "", problems, unknown_fields(call));
-    change.name = reader.text("name");
-    if (const auto idle = reader.number("idle_timeout_seconds", 0, 10LL * 365 * 24 * 3600)) {
-      change.idle_timeout = std::chrono::seconds(*idle);
-    }
-    if (reader.find("labels") != nullptr) {
-      std::map<std::string, std::string> labels;
-      for (const auto& [name, value] : info.effective.labels) {
-        if (name.starts_with(kOwnLabels)) labels[name] = value;
-      }
-      for (Field& label : reader.text_map("labels")) {
-        if (label.name.starts_with(kOwnLabels))
-          problems.add("'labels.{}' is not yours", label.name);
-        labels.emplace(std::move(label.name), std::move(label.value));
-      }
-      change.labels = std::move(labels);
-    }
-    if (!change.name && !change.idle_timeout && !change.labels) {
-      problems.add("nothing to change: there are name, labels and idle_timeout_seconds");
-    }
-  }
-  CO_TRY_VOID(problems.check());
-  CO_TRY(const session::SessionInfo changed,
-         or_refuse(call.service.manager.change(info.id, change)));
-  audit(call, "change", {{"session_id", info.id}});
-  co_return json_answer(200, session_state(changed));
-}
-
 asio::awaitable<Answer> delete_session(Call& call) {
   CO_TRY(const session::SessionInfo info, find_session(call));
   const std::string* keep = call.request.find_query("keep_layers");
@@ -184,13 +151,31 @@ asio::awaitable<Answer> session_report(Call& call) {
 
 namespace {
 
+std::string denial_frame(const session::SessionEvent& event) {
+  return fmt::format("id: {}\nevent: denied\ndata: {}\n\n", event.number,
+                     json::serialize(event_json(event)));
+}
+
+// Denials that are remembered and came after the one that a client had last.
+std::string denials_after(const Call& call, const std::string& id, std::uint64_t after) {
+  std::string frames;
+  if (after == 0) return frames;
+  for (const session::SessionEvent& event : call.service.denials) {
+    if (event.session == id && event.number > after) frames += denial_frame(event);
+  }
+  return frames;
+}
+
 // Denials as they happen, until the client goes.
-asio::awaitable<Answer> follow_denials(Call& call, const std::string& id) {
+asio::awaitable<Answer> follow_denials(Call& call, std::string id) {
+  CO_TRY(const std::uint64_t after, last_event_id(call.request));
   Response head;
   head.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}};
   call.exchange.begin(std::move(head), Length{});
   const auto feed = call.service.manager.watch();
+  const std::string missed = denials_after(call, id, after);
   if (const auto sent = co_await call.exchange.flush_head(); !sent) co_return already_sent();
+  if (const auto sent = co_await call.exchange.send(missed); !sent) co_return already_sent();
   for (;;) {
     const auto next = co_await until_gone(call.exchange, feed->next());
     if (!next) break;
@@ -199,8 +184,7 @@ asio::awaitable<Answer> follow_denials(Call& call, const std::string& id) {
     const bool over = event.kind == session::EventKind::Deleted;
     if (event.kind != session::EventKind::Denied && !over) continue;
     if (over) break;
-    const std::string frame = fmt::format("id: {}\nevent: denied\ndata: {}\n\n", event.number,
-                                          json::serialize(event_json(event)));
+    const std::string frame = denial_frame(event);
     if (const auto sent = co_await call.exchange.send(frame); !sent) break;
   }
   (void)co_await call.exchange.finish("");  // the client may be gone

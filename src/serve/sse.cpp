@@ -196,6 +196,11 @@ void EventWriter::flush() {
   rest_of_error_.clear();
 }
 
+void EventWriter::init(std::string_view run) {
+  set_time();
+  line("init", run);
+}
+
 void EventWriter::complete() {
   flush();
   begin("execution_complete");

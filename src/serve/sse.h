@@ -29,6 +29,8 @@ class EventWriter {
   // The last lines, even without their line feed.
   void flush();
   void complete();
+  // The first event of a stream that can be resumed: which run it is.
+  void init(std::string_view run);
   // `evalue` is what clients take for the exit code if it is a number.
   void error(std::string_view text, std::string_view ename, std::string_view evalue);
 

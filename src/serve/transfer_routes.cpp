@@ -73,11 +73,12 @@ asio::awaitable<void> send_bytes(Call& call, session::FileJob& job, std::uint64_
     const auto got = co_await job.read(space);
     if (!got || *got == 0) co_return;
     count -= *got;
+    const std::string_view piece(buffer.get(), *got);
     if (count == 0) {
-      (void)co_await call.exchange.finish({buffer.get(), *got});  // the client may be gone
+      (void)co_await call.exchange.finish(piece);  // the client may be gone
       co_return;
     }
-    const auto sent = co_await call.exchange.send({buffer.get(), *got});
+    const auto sent = co_await call.exchange.send(piece);
     if (!sent) co_return;
   }
   (void)co_await call.exchange.finish("");
@@ -88,9 +89,10 @@ asio::awaitable<void> send_lines(Call& call, session::FileJob& job, const Downlo
   call.exchange.begin(std::move(head), Length{});
   LineCutter cutter(order.first_line.value_or(1), order.lines);
   const auto buffer = std::make_unique<char[]>(kBuffer);
+  const std::span<char> space(buffer.get(), kBuffer);
   std::string out;
   for (bool more = true; more;) {
-    const auto got = co_await job.read({buffer.get(), kBuffer});
+    const auto got = co_await job.read(space);
     if (!got) co_return;
     more = *got > 0 && cutter.add({buffer.get(), *got}, out);
     if (out.size() < kBuffer && more) continue;
@@ -200,7 +202,8 @@ class Uploader {
 
   asio::awaitable<Result<void, ApiError>> read_more() {
     if (!buffer_) buffer_ = std::make_unique<char[]>(kBuffer);
-    auto got = co_await call_.exchange.read_some({buffer_.get(), kBuffer});
+    const std::span<char> space(buffer_.get(), kBuffer);
+    auto got = co_await call_.exchange.read_some(space);
     if (!got) {
       const bool late = got.error().code == Code::Exhausted;
       co_return refuse(late ? 408 : 400, late ? "TIMEOUT" : "INVALID_FILE", "{}",

@@ -2,6 +2,7 @@
 #include "authority/terms.h"
 #include "base/quantity.h"
 #include "session/box_session.h"
+#include "session/network_part.h"
 #include "session/running_cgroup.h"
 
 #include <algorithm>
@@ -10,13 +11,6 @@ namespace glovebox::session {
 namespace {
 
 using authority::BudgetKind;
-
-// What the broker decides anew each time.
-bool is_about_network(const authority::Capability& capability) {
-  return std::holds_alternative<authority::ConnectTCP>(capability) ||
-         std::holds_alternative<authority::ResolveName>(capability) ||
-         std::holds_alternative<authority::ListenTCP>(capability);
-}
 
 std::string budget_line(BudgetKind kind, std::uint64_t amount) {
   return fmt::format("{}={}", authority::info(kind).word, authority::amount_to_text(kind, amount));

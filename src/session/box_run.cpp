@@ -30,6 +30,14 @@ asio::awaitable<Result<std::shared_ptr<LiveRun>>> BoxSession::start(RunRequest r
   co_return std::make_shared<BoxRun>(std::move(self), std::move(run));
 }
 
+asio::awaitable<Result<RunResult>> BoxSession::run_inner(RunRequest request, OutputReader& reader) {
+  CO_TRY(std::shared_ptr<RunState> run,
+         co_await begin_run(std::move(request), RunRecord::Kind::Inner));
+  auto self = std::static_pointer_cast<BoxSession>(shared_from_this());
+  BoxRun follower(std::move(self), std::move(run));
+  co_return co_await follower.follow(reader);
+}
+
 asio::awaitable<Result<std::shared_ptr<RunState>>> BoxSession::begin_run(RunRequest request,
                                                                          RunRecord::Kind kind) {
   if (!is_alive()) co_return unexpected(over_error());
@@ -53,7 +61,7 @@ Result<void> BoxSession::ask_for_run(const std::shared_ptr<RunState>& run, guest
   const bool in_shell = start.mode == guest::RunMode::Shell;
   TRY(run->id, link_->start_run(std::move(start)));
   watch_line_for_room();
-  ++run_count_;
+  if (run->record.kind != RunRecord::Kind::Inner) ++run_count_;
   ++in_use_;
   runs_.emplace(run->id, run);
   if (in_shell) shell_run_ = run->id;
@@ -79,7 +87,9 @@ asio::awaitable<Result<void>> BoxSession::await_begun(std::shared_ptr<RunState> 
   }
   if (run->problem) co_return unexpected(*run->problem);
   care.is_begun = true;
-  if (settings_.on_run) settings_.on_run(run->record);
+  if (settings_.on_run && run->record.kind != RunRecord::Kind::Inner) {
+    settings_.on_run(run->record);
+  }
   co_return Result<void>();
 }
 
@@ -157,7 +167,8 @@ void BoxSession::close_run(const std::shared_ptr<RunState>& run) {
   if (run->result) run->record.code = run->result->code;
   if (run->problem) run->record.problem = run->problem->message;
   // One that was refused has never begun, as far as anybody was told.
-  if (run->has_begun && settings_.on_run) settings_.on_run(run->record);
+  const bool is_told = run->has_begun && run->record.kind != RunRecord::Kind::Inner;
+  if (is_told && settings_.on_run) settings_.on_run(run->record);
 }
 
 void BoxSession::count_output(const std::shared_ptr<RunState>& run, std::size_t bytes) {

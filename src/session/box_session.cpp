@@ -47,7 +47,8 @@ BoxSession::BoxSession(asio::io_context& loop, launch::RemoteBox box, BoxSetting
       started_(loop),
       timer_(loop),
       wall_(loop),
-      queue_(std::make_shared<TurnQueue>(loop, 1, "the session's shell")) {}
+      queue_(std::make_shared<TurnQueue>(loop, 1, "the session's shell")),
+      run_count_(settings_.runs_before) {}
 
 BoxSession::~BoxSession() {
   kill_box();
@@ -62,7 +63,7 @@ void BoxSession::kill_box() {
 asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
                                                 std::chrono::milliseconds timeout) {
   plan_ = &plan;
-  settings_.hello.env.insert(settings_.hello.env.begin(), plan.envp.begin(), plan.envp.end());
+  settings_.hello.env = settings_.env ? *settings_.env : plan.envp;
   watch_line();
   timer_.expires_after(timeout);
   timer_.async_wait([weak = weak_from_this()](const error_code& problem) {

@@ -34,6 +34,9 @@ struct BoxSettings {
   LiveSession::OnEnd on_end;
   LiveSession::OnRun on_run;
   std::unique_ptr<BoxNetwork> network;  // when the plan has one
+  // NAME=value, instead of the plan's: a shell's, that this one goes on from.
+  std::optional<std::vector<std::string>> env{};
+  std::uint64_t runs_before = 0;  // of former boxes of the session
 };
 
 // One run in the books of its session.
@@ -100,6 +103,10 @@ class BoxSession final : public LiveSession {
   // those that can be lowered while it runs. Never widens anything.
   NarrowedBox narrow(const authority::AuthoritySet& to, std::optional<std::uint64_t> cpus_milli,
                      egress::Existing existing);
+  // The same, but what the launcher says of the box's end is waited for: it may know better.
+  void end_for(EndCause cause, std::optional<launch::LimitKind> limit, std::string sentence) {
+    lose(cause, limit, std::move(sentence));
+  }
   std::uint64_t box_id() const { return box_id_; }
   const launch::RemoteEnd& usage() const { return remote_end_; }
   std::uint64_t output_bytes() const { return output_bytes_; }
@@ -111,6 +118,8 @@ class BoxSession final : public LiveSession {
   const std::optional<SessionEnd>& end() const override { return end_; }
   std::size_t under_way() const override { return in_use_ + queue_->waiting(); }
   asio::awaitable<Result<std::shared_ptr<LiveRun>>> start(RunRequest request) override;
+  // A run of the service's own, to its end: it is not counted and nobody is told of it.
+  asio::awaitable<Result<RunResult>> run_inner(RunRequest request, OutputReader& reader);
   asio::awaitable<Result<BackgroundStatus>> start_background(RunRequest request) override;
   Result<BackgroundStatus> background(std::string_view run_id) const override;
   std::vector<BackgroundStatus> background_runs() const override;

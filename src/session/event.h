@@ -22,7 +22,10 @@ enum class EventKind : std::uint8_t {
   Deleted,  // and so is the session
   Committed,
   Undone,
-  Narrowed,  // its policy was reloaded, and the box lost something
+  Narrowed,      // its policy was reloaded, and the box lost something
+  Recycled,      // a fresh box took the place of the old one
+  Forked,        // others began where this one was
+  Checkpointed,  // written out as a file
 };
 // "created", "run_started", ...
 std::string_view to_text(EventKind kind);

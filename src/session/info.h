@@ -48,7 +48,8 @@ struct WorkspaceInfo {
   std::string path;  // resolved
   WorkspaceMode mode = WorkspaceMode::Overlay;
   Persist persist = Persist::Keep;
-  std::string layer_id;  // empty: it has none
+  std::string layer_id;              // empty: it has none
+  std::vector<std::string> below{};  // the frozen layers that it stands on, the topmost first
   friend bool operator==(const WorkspaceInfo&, const WorkspaceInfo&) = default;
 };
 
@@ -60,6 +61,7 @@ struct SessionInfo {
   SessionRequest effective;
   std::vector<WorkspaceInfo> workspaces;
   std::optional<plan::PolicyMark> policy;
+  std::string parent;  // the session that it was forked from; empty: none
   WallTime created_at;
   WallTime last_run_at;  // the end of the last run; before the first, created_at
   std::chrono::milliseconds idle_timeout{0};                // 0: never
@@ -71,7 +73,8 @@ struct SessionInfo {
 
 // A run in the books.
 struct RunRecord {
-  enum class Kind : std::uint8_t { Foreground, Background };
+  // Inner: of the service itself, in nobody's books.
+  enum class Kind : std::uint8_t { Foreground, Background, Inner };
 
   std::uint64_t number = 0;
   Kind kind = Kind::Foreground;
@@ -97,6 +100,7 @@ struct SessionUsage {
 struct SessionReport {
   SessionInfo info;
   std::vector<plan::Guarantee> guarantees;
+  std::vector<std::string> proved;  // names of guarantees that the box has shown
   std::vector<plan::Guarantee> terms;
   std::vector<std::string> waived;
   std::string

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <set>
 
 #include <fcntl.h>
@@ -80,6 +81,8 @@ Result<void> SessionManager::open() {
   preparing.hidden.push_back(state);
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
+  preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
+  TRY(preparing.python_extension, write_python_extension(state + "/python"));
   TRY(preparer_, Preparer::open(std::move(preparing)));
   TRY(store_, Store::open(state + "/sessions.db"));
   TRY_VOID(recover());
@@ -116,10 +119,14 @@ SessionManager::EntryPointer SessionManager::adopt(StoredSession stored) {
   SessionInfo& info = entry->record.info;
   for (const WorkspaceInfo& place : info.workspaces) {
     if (place.layer_id.empty()) continue;
-    const auto layer = workspace::open_layer(preparer_->layers(), place.layer_id);
-    if (!layer) continue;  // it was lost, and whoever asks for it is told so
-    auto hold = layer->hold();
-    if (hold) entry->holds.push_back(*std::move(hold));
+    std::vector<std::string> chain = place.below;
+    chain.push_back(place.layer_id);
+    for (const std::string& id : chain) {
+      const auto layer = workspace::open_layer(preparer_->layers(), id);
+      if (!layer) continue;  // it was lost, and whoever asks for it is told so
+      auto hold = layer->hold();
+      if (hold) entry->holds.push_back(*std::move(hold));
+    }
   }
   if (info.state == SessionState::Dead) return entry;
   info.state = SessionState::Dead;
@@ -136,10 +143,14 @@ Result<void> SessionManager::remove_unknown_layers() {
   const workspace::LayerRoot& root = preparer_->layers();
   std::set<std::string, std::less<>> known;
   for (const auto& [id, entry] : sessions_) {
-    for (const WorkspaceInfo& place : entry->record.info.workspaces) known.insert(place.layer_id);
+    for (const WorkspaceInfo& place : entry->record.info.workspaces) {
+      known.insert(place.layer_id);
+      known.insert(place.below.begin(), place.below.end());
+    }
   }
   TRY(std::vector<std::string> kept, store_->load_kept_layers());
   known.insert(kept.begin(), kept.end());
+  kept_layers_.insert(kept.begin(), kept.end());
   TRY(const UniqueFd dir, workspace::open_directory(root.dir, "."));
   TRY(const auto names, workspace::list_directory(dir));
   for (const workspace::Entry& name : names) {
@@ -171,7 +182,7 @@ SessionInfo SessionManager::info_of(const Entry& entry) const {
   info.idle_remaining = std::chrono::milliseconds(0);
   if (!entry.live || !entry.live->is_alive()) return info;
   const auto now = std::chrono::steady_clock::now();
-  const auto since = entry.live->under_way() > 0 ? now : entry.live->last_use();
+  const auto since = is_in_use(entry) ? now : last_use(entry);
   const auto used = std::chrono::duration_cast<std::chrono::milliseconds>(now - since);
   info.idle_remaining = std::max(info.idle_timeout - used, std::chrono::milliseconds(0));
   return info;
@@ -202,6 +213,9 @@ Result<std::shared_ptr<LiveSession>> SessionManager::attach(std::string_view id)
     const auto& end = entry->record.info.end;
     return fail(Code::Os, "session terminated: {}", end ? end->sentence : "its box is gone");
   }
+  if (entry->is_cell) {
+    return fail(Code::Unsupported, "a cell has no shell and no files of its own: use /python");
+  }
   return entry->live;
 }
 
@@ -223,6 +237,7 @@ Result<SessionReport> SessionManager::report(std::string_view id) const {
   SessionReport report;
   report.info = info_of(*entry);
   report.guarantees = entry->record.guarantees;
+  report.proved = entry->record.proved;
   report.terms = entry->record.terms;
   report.waived.assign(report.info.effective.waived.begin(), report.info.effective.waived.end());
   if (entry->plan) report.plan_text = plan::to_text(*entry->plan);

@@ -21,6 +21,7 @@
 #include "session/info.h"
 #include "session/live_session.h"
 #include "session/request.h"
+#include "session/state.h"
 #include "workspace/commit.h"
 
 #include <boost/asio/awaitable.hpp>
@@ -35,6 +36,8 @@
 #include <vector>
 
 namespace glovebox::session {
+
+class PythonHost;  // python_host.h
 
 struct ManagerSettings {
   std::string launcher;             // the program glovebox-launcher
@@ -54,6 +57,9 @@ struct ManagerSettings {
   // Paths that no box may see, whatever it is handed, beside the state directory: the service's
   // sockets, tokens and configuration.
   std::vector<std::string> hidden;
+  // Told before each step that changes what is on disk when sessions are recycled, forked, written
+  // out or restored; for tests of what a crash leaves there. May be empty.
+  std::function<void(std::string_view step)> on_step{};
 };
 
 enum class LayerFate : std::uint8_t { Remove, Keep };
@@ -106,6 +112,9 @@ class Manager {
   // service nothing is left to attach to, which is Code::Os with the reason.
   virtual Result<std::shared_ptr<LiveSession>> attach(std::string_view id) = 0;
 
+  // The channel of a Python session. Code::NotFound for one that is none.
+  virtual Result<std::shared_ptr<PythonHost>> python(std::string_view id) = 0;
+
   struct Change {
     std::optional<std::map<std::string, std::string>> labels;
     std::optional<std::chrono::milliseconds> idle_timeout;  // 0: never
@@ -128,6 +137,34 @@ class Manager {
                                                                   CommitRequest request) = 0;
   virtual asio::awaitable<Result<workspace::UndoResult>> undo(std::string id,
                                                               LayerChoice where) = 0;
+
+  // From what the one session is to what the other is, in a workspace that both have: branches of
+  // one fork, or any two sessions over one directory.
+  virtual asio::awaitable<Result<DiffBody>> diff_between(std::string from, std::string to,
+                                                         LayerChoice where, DiffForm form) = 0;
+
+  // The session as a value (snapshot.h). Waits for its shell to be idle.
+  virtual asio::awaitable<Result<Snapshot>> snapshot(std::string id) = 0;
+  // A fresh box for the session, alive or dead, with everything else as it was: id, request,
+  // policy, handed capabilities, labels. Whatever runs in the old one ends with it. When it fails
+  // the session is dead, with the layers that it had.
+  virtual asio::awaitable<Result<SessionInfo>> recycle(std::string id, RecycleRequest request) = 0;
+  // Sessions that begin where this one is: with its files, and its shell's directory and exported
+  // variables, in boxes of their own. Nothing is copied: the layer so far is frozen, and the
+  // session itself goes on over it like its children, in a fresh box if it had written anything.
+  // All of them, or none.
+  virtual asio::awaitable<Result<std::vector<SessionInfo>>> fork(std::string id,
+                                                                 ForkRequest request) = 0;
+
+  // The session as a file: its snapshot and what its layers hold. Waits for its shell; commits and
+  // forks wait meanwhile.
+  virtual asio::awaitable<Result<CheckpointFile>> checkpoint(std::string id,
+                                                             CheckpointRequest request) = 0;
+  // A session of its own from such a file, which must be read from its start and is read to its
+  // end: what is wrong with it anywhere is an error, and then there is no session and no layer.
+  virtual asio::awaitable<Result<Restored>> restore(UniqueFd file, RestoreRequest request) = 0;
+  // Something that changes whenever the session is used, for who wants to know whether it was.
+  virtual Result<std::string> usage(std::string_view id) const = 0;
 
   virtual Result<SessionReport> report(std::string_view id) const = 0;
 
@@ -158,6 +195,21 @@ class Manager {
   // are narrowed before create() returns.
   virtual std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                               egress::Existing existing) = 0;
+
+  // What one session may still do. Capabilities of other kinds than those of the network, and
+  // budgets that the kernel cannot lower while a box runs, are no part of it.
+  struct SessionNarrowing {
+    std::optional<authority::AuthoritySet> network;  // nothing: as it is
+    authority::AuthoritySet budgets;                 // memory, pids, wall, output, connections, ...
+    std::optional<std::uint64_t> cpus_milli;
+    egress::Existing existing = egress::Existing::Keep;
+  };
+  // Takes from a running box what lies outside, at once and for good: a box that is made of the
+  // same request later has no more. Refused with Code::Unsupported, before anything is done, when
+  // a term cannot be narrowed in a box that runs; what the kernel then refuses all the same is
+  // listed in for_new_boxes.
+  virtual Result<NarrowedBox> narrow_session(std::string_view id,
+                                             const SessionNarrowing& narrowing) = 0;
 
   // Every event, on the loop, before anybody else hears of it; for audit and metrics. It must not
   // wait and must not call back.

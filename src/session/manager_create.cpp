@@ -1,6 +1,7 @@
 // How a session begins, and what its box tells later.
 #include "session/co_try.h"
 #include "session/pool.h"
+#include "session/prove.h"
 #include "session/session_manager.h"
 #include "session/uuid.h"
 
@@ -20,6 +21,22 @@ class NoReader final : public OutputReader {
     co_return Result<void>();
   }
 };
+
+PythonEnd python_end(const SessionEnd& end) {
+  if (!end.limit) {
+    const bool is_wanted = end.cause == EndCause::Deleted || end.cause == EndCause::Idle;
+    const bool is_crash = end.cause == EndCause::AgentGone;
+    return {is_wanted ? "closed" : is_crash ? "crash" : "worker", end.sentence};
+  }
+  switch (*end.limit) {
+    case launch::LimitKind::Wall: return {"wall", end.sentence};
+    case launch::LimitKind::Memory: return {"memory", end.sentence};
+    case launch::LimitKind::Pids: return {"pids", end.sentence};
+    case launch::LimitKind::Cpu: return {"cpu", end.sentence};
+    case launch::LimitKind::Output: return {"output", end.sentence};
+  }
+  return {"worker", end.sentence};
+}
 
 // Counts what is under way, however it ends.
 class Count {
@@ -43,27 +60,47 @@ asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
 }
 
 asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest request) {
+  Origin origin;
+  co_return co_await create_from(std::move(request), std::move(origin));
+}
+
+asio::awaitable<Result<std::shared_ptr<Prepared>>> SessionManager::prepare(SessionRequest request,
+                                                                           const Origin& origin) {
+  const std::string asked_digest = request.policy.if_digest;
+  if (!origin.policy_digest.empty()) request.policy.if_digest = origin.policy_digest;
+  const auto work = [preparer = preparer_, request = std::move(request), layers = origin.layers] {
+    return preparer->prepare(request, layers);
+  };
+  auto drafted = co_await on_pool(pool_, work);
+  if (drafted) {
+    drafted->effective.policy.if_digest = asked_digest;
+    co_return std::make_shared<Prepared>(*std::move(drafted));
+  }
+  if (drafted.error().code == Code::Denied) {
+    SessionEvent event;
+    event.kind = EventKind::Denied;
+    event.detail = drafted.error().message;
+    events_.tell(std::move(event));
+  }
+  co_return unexpected(std::move(drafted).error());
+}
+
+asio::awaitable<Result<SessionInfo>> SessionManager::create_from(SessionRequest request,
+                                                                 Origin origin) {
   if (is_stopping_) co_return fail(Code::Os, "the service is ending");
   const std::size_t alive = counts().alive;
   if (alive + *starting_ >= settings_.max_sessions) {
     co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
   }
   const Count count(starting_);
-  const auto work = [preparer = preparer_, request = std::move(request)] {
-    return preparer->prepare(request);
-  };
-  auto drafted = co_await on_pool(pool_, work);
-  if (!drafted) {
-    if (drafted.error().code == Code::Denied) {
-      SessionEvent event;
-      event.kind = EventKind::Denied;
-      event.detail = drafted.error().message;
-      events_.tell(std::move(event));
-    }
-    co_return unexpected(std::move(drafted).error());
-  }
-  const auto prepared = std::make_shared<Prepared>(*std::move(drafted));
-  auto born = co_await give_birth(prepared);
+  CO_TRY(std::shared_ptr<Prepared> prepared, co_await prepare(request, origin));
+  co_return co_await create_prepared(std::move(request), std::move(origin), std::move(prepared));
+}
+
+asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
+    SessionRequest request, Origin origin, std::shared_ptr<Prepared> prepared) {
+  step("create: layers are made");
+  auto born = co_await give_birth_to(prepared, origin);
   if (!born) {
     preparer_->forget_facts();
     Newborn none;
@@ -71,6 +108,11 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest reque
     co_return unexpected(std::move(born).error());
   }
   const EntryPointer entry = enter(*born, *prepared);
+  entry->record.info.parent = origin.parent;
+  entry->asked = entry->record.info.effective;
+  entry->asked->env = std::move(request.env);
+  entry->asked->policy.document = std::move(request.policy.document);
+  step("create: the box is there");
   // Only what is written down survives us, so the caller hears of it when it is.
   auto written = co_await store_->put(entry->record);
   if (!written) {
@@ -78,7 +120,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest reque
     co_await take_back(prepared, *born);
     co_return unexpected(std::move(written).error());
   }
-  for (HeldLayer& layer : prepared->layers) entry->holds.push_back(layer.keep());
+  for (HeldLayer& layer : prepared->layers) layer.keep(entry->holds);
   tell(EventKind::Created, *entry, entry->record.info.effective.name);
   co_return info_of(*entry);
 }
@@ -101,10 +143,20 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared, const std::st
 }
 
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
-    std::shared_ptr<Prepared> prepared) {
+    std::shared_ptr<Prepared> prepared, const Origin& origin) {
   Newborn newborn;
-  CO_TRY(newborn.id, make_uuid());
+  newborn.id = origin.id;
+  if (newborn.id.empty()) {
+    CO_TRY(newborn.id, make_uuid());
+  }
   BoxSettings settings = box_settings(*prepared, newborn.id);
+  settings.runs_before = origin.runs_before;
+  if (origin.shell) {
+    settings.env.emplace();
+    for (const auto& [name, value] : origin.shell->env) {
+      settings.env->push_back(fmt::format("{}={}", name, value));
+    }
+  }
   if (prepared->plan.network) {
     const std::weak_ptr<bool> there = is_there_;
     const auto denied = [this, there, id = newborn.id](const egress::Denied& what,
@@ -121,6 +173,18 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
   newborn.book->session = newborn.live;
   boxes_.emplace(box_id, newborn.book);
   auto begun = co_await newborn.live->begin(*newborn.plan, settings_.start_timeout);
+  if (begun && prepared->effective.prove) {
+    auto proved = co_await prove(*newborn.live, settings_.state_directory);
+    if (proved) {
+      newborn.proved = *std::move(proved);
+    } else {
+      newborn.live->close(EndCause::Deleted, proved.error().message);
+      begun = unexpected(std::move(proved).error());
+    }
+  }
+  if (begun && origin.shell && !origin.shell->cwd.empty() && origin.shell->cwd != prepared->home) {
+    co_await enter_directory(*newborn.live, origin.shell->cwd);
+  }
   if (begun) co_return newborn;
   (void)co_await await_gone(newborn.live);  // bounded; the layer is removed in any case
   co_return unexpected(std::move(begun).error());
@@ -129,7 +193,10 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
 // A box that will be no session: it ends, and then its layers go, which is work for the pool.
 asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepared,
                                                 Newborn newborn) {
-  if (newborn.live) {
+  const bool is_cell = prepared->python && prepared->python->backend == plan::Backend::Cell;
+  if (is_cell && newborn.python) {
+    newborn.python->close({"closed", "the session could not be written down"});
+  } else if (newborn.live) {
     newborn.live->close(EndCause::Deleted, "the session could not be written down");
     (void)co_await await_gone(newborn.live);
   }
@@ -143,24 +210,21 @@ asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepar
 
 SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepared& prepared) {
   auto entry = std::make_shared<Entry>();
-  entry->plan = newborn.plan;
-  entry->live = newborn.live;
+  entry->python = newborn.python;
+  entry->is_cell = prepared.python && prepared.python->backend == plan::Backend::Cell;
   entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
   SessionInfo& info = entry->record.info;
   info.id = newborn.id;
-  info.effective = std::move(prepared.effective);
-  info.workspaces = std::move(prepared.workspaces);
-  info.policy = prepared.plan.policy;
   info.created_at = std::chrono::system_clock::now();
   info.last_run_at = info.created_at;
-  info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
-  entry->record.guarantees = prepared.plan.guarantees;
-  entry->record.terms = prepared.plan.terms;
-  entry->origin = prepared.origin;
+  fill_record(*entry, newborn, prepared);
   sessions_.emplace(newborn.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
   narrow_newborn(*entry, prepared);
+  if (newborn.python && newborn.python->is_over()) {
+    on_python_end(newborn.id, {"crash", "the interpreter has ended"});
+  }
   return entry;
 }
 
@@ -197,12 +261,13 @@ void SessionManager::on_end(const std::string& id, const SessionEnd& end) {
   if (found == sessions_.end()) return;
   Entry& entry = *found->second;
   SessionInfo& info = entry.record.info;
-  if (info.state == SessionState::Dead) return;
+  if (info.state == SessionState::Dead || entry.is_being_renewed) return;
   info.state = SessionState::Dead;
   info.end = end;
   entry.record.usage.output_bytes = entry.live->output_bytes();
   entry.record.usage.cpu_ns = entry.live->usage().cpu_ns;
   entry.record.usage.peak_memory_bytes = entry.live->usage().peak_memory_bytes;
+  if (entry.python) entry.python->close(python_end(end));
   if (!entry.is_being_removed) store_->put_later(entry.record);
   tell(EventKind::Ended, entry, end.sentence);
 }

@@ -59,8 +59,13 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
                                                          EndCause cause, std::string sentence) {
   const std::string id = entry->record.info.id;
   if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
+  if (entry->is_being_renewed) {
+    co_return unexpected(Error{Code::Os, EBUSY, "the session is getting a fresh box; try again"});
+  }
   entry->is_being_removed = true;
-  if (entry->live) {
+  if (entry->is_cell) {
+    end_cell(entry, {"closed", std::move(sentence)});
+  } else if (entry->live) {
     const std::shared_ptr<BoxSession> live = entry->live;
     live->close(cause, std::move(sentence));
     const bool is_gone = co_await await_gone(live);
@@ -74,8 +79,14 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
   std::vector<std::string> layers;
   for (const WorkspaceInfo& place : entry->record.info.workspaces) {
     if (place.layer_id.empty()) continue;
-    if (fate == LayerFate::Remove) layers.push_back(place.layer_id);
-    if (fate == LayerFate::Keep) store_->keep_layer_later(place.layer_id);
+    layers.push_back(place.layer_id);
+    layers.insert(layers.end(), place.below.begin(), place.below.end());
+  }
+  if (fate == LayerFate::Keep) {
+    for (const std::string& layer : std::exchange(layers, {})) {
+      store_->keep_layer_later(layer);
+      kept_layers_.insert(layer);
+    }
   }
   auto forgotten = co_await store_->remove(id);
   if (!forgotten) {
@@ -89,8 +100,10 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
   co_return Result<void>();
 }
 
-// What cannot be removed is tried again by the sweep.
+// What cannot be removed is tried again by the sweep. What others stand on stays: the last of them
+// takes it along.
 asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids) {
+  std::erase_if(ids, [this](const std::string& id) { return is_used(id, nullptr); });
   if (ids.empty()) co_return;
   const auto work = [preparer = preparer_, ids = std::move(ids)] {
     std::vector<std::string> left;
@@ -104,9 +117,23 @@ asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids
   doomed_layers_.insert(doomed_layers_.end(), left.begin(), left.end());
 }
 
+bool SessionManager::is_used(const std::string& layer, const Entry* but) const {
+  if (kept_layers_.contains(layer)) return true;
+  return std::ranges::any_of(sessions_, [&](const auto& one) {
+    if (one.second.get() == but) return false;
+    return std::ranges::any_of(one.second->record.info.workspaces, [&](const WorkspaceInfo& place) {
+      return place.layer_id == layer || std::ranges::find(place.below, layer) != place.below.end();
+    });
+  });
+}
+
 asio::awaitable<Result<SessionInfo>> SessionManager::end(std::string id) {
   CO_TRY(const EntryPointer entry, find(id));
   if (!entry->live) co_return info_of(*entry);
+  if (entry->is_cell) {
+    end_cell(entry, {"closed", "the session was ended"});
+    co_return info_of(*entry);
+  }
   entry->live->close(EndCause::Deleted, "the session was ended");
   const bool is_gone = co_await await_gone(entry->live);
   if (!is_gone) {
@@ -122,15 +149,15 @@ std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
   const auto now = std::chrono::steady_clock::now();
   const auto oldest = std::chrono::system_clock::now() - kDeadLife;
   for (const auto& [id, entry] : sessions_) {
-    if (entry->is_being_removed) continue;
+    if (entry->is_being_removed || entry->is_being_renewed) continue;
     const SessionInfo& info = entry->record.info;
     if (info.state == SessionState::Dead) {
       const bool is_old = info.end && info.end->at < oldest;
       (is_old ? found : dead).push_back(entry);
       continue;
     }
-    const bool is_idle = info.idle_timeout.count() > 0 && entry->live->under_way() == 0 &&
-                         now - entry->live->last_use() > info.idle_timeout;
+    const bool is_idle = info.idle_timeout.count() > 0 && !is_in_use(*entry) &&
+                         now - last_use(*entry) > info.idle_timeout;
     if (is_idle) found.push_back(entry);
   }
   if (dead.size() <= settings_.max_dead) return found;
@@ -152,10 +179,11 @@ void SessionManager::write_runs() {
 
 asio::awaitable<void> SessionManager::sweep() {
   write_runs();
+  sweep_python(PythonPool<Newborn>::Whose::Expired);
   const std::vector<EntryPointer> idle = expired();
   for (const EntryPointer& entry : idle) {
     // Somebody may have begun to use it while another was being removed.
-    if (entry->live && entry->live->is_alive() && entry->live->under_way() > 0) continue;
+    if (entry->live && entry->live->is_alive() && is_in_use(*entry)) continue;
     // What fails is tried again by the next sweep.
     (void)co_await remove_for(entry, LayerFate::Remove, EndCause::Idle, "the session was idle");
   }
@@ -175,6 +203,7 @@ asio::awaitable<void> SessionManager::keep_sweeping(std::weak_ptr<bool> there) {
 asio::awaitable<void> SessionManager::stop(LayerFate fate) {
   is_stopping_ = true;
   sweep_timer_.cancel();
+  sweep_python(PythonPool<Newborn>::Whose::All);
   std::vector<EntryPointer> all;
   for (const auto& [id, entry] : sessions_) all.push_back(entry);
   for (const EntryPointer& entry : all) {

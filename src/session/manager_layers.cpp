@@ -3,6 +3,7 @@
 #include "session/co_try.h"
 #include "session/pool.h"
 #include "session/session_manager.h"
+#include "workspace/branches.h"
 #include "workspace/diff.h"
 
 #include <fcntl.h>
@@ -12,33 +13,57 @@ namespace glovebox::session {
 namespace {
 
 Result<void> write_body(DiffForm form, const std::vector<workspace::Change>& changes,
-                        const UniqueFd& upper, const UniqueFd& original,
+                        const workspace::Uppers& uppers, const workspace::Uppers& original,
                         const workspace::Sink& sink) {
   switch (form) {
     case DiffForm::Json: return sink(workspace::diff_to_json(changes) + "\n");
-    case DiffForm::TarGz: return workspace::write_tar_gz(changes, upper, {}, sink);
+    case DiffForm::TarGz: return workspace::write_tar_gz(changes, uppers, {}, sink);
     case DiffForm::Unified: break;
   }
-  return workspace::write_unified(changes, upper, original, workspace::Reader::Program, sink);
+  return workspace::write_unified(changes, uppers, original, workspace::Reader::Program, sink);
+}
+
+// Where a body is written to, and how large it may get.
+struct Spooling {
+  std::string directory;
+  std::uint64_t most = 0;
+};
+
+Result<DiffBody> spool_body(DiffForm form, const std::vector<workspace::Change>& changes,
+                            const workspace::Uppers& after, const workspace::Uppers& before,
+                            const Spooling& spool) {
+  DiffBody body;
+  body.changes = changes.size();
+  TRY(body.file, open_file(spool.directory, O_RDWR | O_TMPFILE, 0600));
+  const workspace::Sink sink = [&](std::string_view bytes) -> Result<void> {
+    body.size += bytes.size();
+    if (body.size > spool.most) {
+      return fail(Code::Exhausted, "the diff is larger than {} bytes", spool.most);
+    }
+    return write_all(body.file, bytes);
+  };
+  TRY_VOID(write_body(form, changes, after, before, sink));
+  if (::lseek(body.file.get(), 0, SEEK_SET) != 0) return fail_os(errno, "go back in the diff");
+  return body;
 }
 
 Result<DiffBody> make_diff(const workspace::LayerRoot& root, const std::string& id, DiffForm form,
-                           const std::string& spool, std::uint64_t most) {
+                           const Spooling& spool) {
   TRY(const workspace::Layer layer, workspace::open_layer(root, id));
-  TRY(const UniqueFd upper, layer.open_upper());
+  TRY(const workspace::Uppers uppers, layer.open_uppers());
   TRY(const UniqueFd original, layer.open_original());
-  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, upper, original));
-  DiffBody body;
-  body.changes = changes.size();
-  TRY(body.file, open_file(spool, O_RDWR | O_TMPFILE, 0600));
-  const workspace::Sink sink = [&](std::string_view bytes) -> Result<void> {
-    body.size += bytes.size();
-    if (body.size > most) return fail(Code::Exhausted, "the diff is larger than {} bytes", most);
-    return write_all(body.file, bytes);
-  };
-  TRY_VOID(write_body(form, changes, upper, original, sink));
-  if (::lseek(body.file.get(), 0, SEEK_SET) != 0) return fail_os(errno, "go back in the diff");
-  return body;
+  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, uppers, original));
+  return spool_body(form, changes, uppers, original, spool);
+}
+
+Result<DiffBody> make_branch_diff(const workspace::LayerRoot& root, const std::string& from,
+                                  const std::string& to, DiffForm form, const Spooling& spool) {
+  TRY(const workspace::Layer a, workspace::open_layer(root, from));
+  TRY(const workspace::Layer b, workspace::open_layer(root, to));
+  TRY(const std::vector<workspace::Change> changes, workspace::diff_branches(a, b));
+  TRY(const workspace::Uppers before, workspace::open_branch(a));
+  TRY(const workspace::Uppers after, workspace::open_branch(b));
+  return spool_body(form, changes, after, before, spool);
 }
 
 Result<std::uint64_t> disk_use(BorrowedFd dir) {
@@ -77,9 +102,22 @@ asio::awaitable<Result<DiffBody>> SessionManager::diff(std::string id, LayerChoi
                                                        DiffForm form) {
   CO_TRY(const EntryPointer entry, find(id));
   CO_TRY(std::string layer, layer_of(*entry, where));
-  const auto work = [preparer = preparer_, layer = std::move(layer), form, spool = spool_directory_,
-                     most = settings_.most_diff_bytes] {
-    return make_diff(preparer->layers(), layer, form, spool, most);
+  const auto work = [preparer = preparer_, layer = std::move(layer), form,
+                     spool = Spooling{spool_directory_, settings_.most_diff_bytes}] {
+    return make_diff(preparer->layers(), layer, form, spool);
+  };
+  co_return co_await on_pool(pool_, work);
+}
+
+asio::awaitable<Result<DiffBody>> SessionManager::diff_between(std::string from, std::string to,
+                                                               LayerChoice where, DiffForm form) {
+  CO_TRY(const EntryPointer one, find(from));
+  CO_TRY(const EntryPointer other, find(to));
+  CO_TRY(std::string from_layer, layer_of(*one, where));
+  CO_TRY(std::string to_layer, layer_of(*other, where));
+  const auto work = [preparer = preparer_, from = std::move(from_layer), to = std::move(to_layer),
+                     form, spool = Spooling{spool_directory_, settings_.most_diff_bytes}] {
+    return make_branch_diff(preparer->layers(), from, to, form, spool);
   };
   co_return co_await on_pool(pool_, work);
 }

@@ -1,9 +1,12 @@
 // What a reload of the policies does to sessions that run.
+#include "authority/terms.h"
+#include "session/network_part.h"
 #include "session/session_manager.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 namespace glovebox::session {
 namespace {
@@ -29,6 +32,18 @@ std::optional<std::uint64_t> smaller(std::optional<std::uint64_t> left,
   return std::min(*left, *right);
 }
 
+// Whether a budget can be lowered while the box runs.
+Result<void> check_narrows(const authority::Rule& rule) {
+  using authority::BudgetKind;
+  constexpr std::array kLowered = {BudgetKind::Memory,      BudgetKind::Pids,
+                                   BudgetKind::Wall,        BudgetKind::Output,
+                                   BudgetKind::Connections, BudgetKind::EgressBytes};
+  const auto budget = authority::find_budget(rule.capability);
+  if (budget && std::ranges::find(kLowered, budget->kind) != kLowered.end()) return {};
+  return fail(Code::Unsupported, "{}: cannot be narrowed in a box that runs; start another session",
+              authority::to_text(rule));
+}
+
 }  // namespace
 
 // What the session would get if it was asked for again: the box keeps of its own what lies within.
@@ -39,11 +54,46 @@ NarrowedBox SessionManager::narrow_to(Entry& entry, const policy::Policy& now,
   if (asked.ceiling) most = most.attenuate(*asked.ceiling);
   NarrowedBox narrowed =
       entry.live->narrow(most, smaller(asked.cpus_milli, now.cpus_milli), existing);
-  if (!narrowed.at_once.empty() || narrowed.cut > 0) {
-    std::string detail = fmt::format("{}", fmt::join(narrowed.at_once, "; "));
-    if (narrowed.cut > 0) detail += fmt::format("; {} connections cut", narrowed.cut);
-    tell(EventKind::Narrowed, entry, std::move(detail));
+  tell_narrowed(entry, narrowed);
+  return narrowed;
+}
+
+void SessionManager::tell_narrowed(const Entry& entry, const NarrowedBox& narrowed) {
+  if (narrowed.at_once.empty() && narrowed.cut == 0) return;
+  std::string detail = fmt::format("{}", fmt::join(narrowed.at_once, "; "));
+  if (narrowed.cut > 0) detail += fmt::format("; {} connections cut", narrowed.cut);
+  tell(EventKind::Narrowed, entry, std::move(detail));
+}
+
+// In the request, of which later boxes are made too.
+void SessionManager::remember(SessionRequest& asked, const SessionNarrowing& narrowing) {
+  asked.handed = asked.handed.unite(narrowing.budgets);
+  asked.cpus_milli = smaller(asked.cpus_milli, narrowing.cpus_milli);
+  if (!narrowing.network) return;
+  asked.network_ceiling = asked.network_ceiling
+                              ? asked.network_ceiling->attenuate(*narrowing.network)
+                              : *narrowing.network;
+}
+
+Result<NarrowedBox> SessionManager::narrow_session(std::string_view id,
+                                                   const SessionNarrowing& narrowing) {
+  TRY(const EntryPointer entry, find(id));
+  if (!entry->live || !entry->live->is_alive()) {
+    return fail(Code::Os, "isolated session is not active: it has nothing to lose");
   }
+  for (const authority::Rule& rule : narrowing.budgets.rules()) TRY_VOID(check_narrows(rule));
+  authority::AuthoritySet most = narrowing.budgets;
+  if (narrowing.network) {
+    TRY(const authority::AuthoritySet network, network_part(*narrowing.network));
+    most = most.unite(network);
+  } else if (entry->plan && entry->plan->network) {
+    TRY(const authority::AuthoritySet network, network_part(entry->plan->network->authority));
+    most = most.unite(network);
+  }
+  NarrowedBox narrowed = entry->live->narrow(most, narrowing.cpus_milli, narrowing.existing);
+  remember(entry->record.info.effective, narrowing);
+  store_->put_later(entry->record);
+  tell_narrowed(*entry, narrowed);
   return narrowed;
 }
 

@@ -5,7 +5,9 @@
 #include "host/resolve_authority.h"
 #include "plan/make_plan.h"
 #include "session/directories.h"
+#include "session/network_part.h"
 #include "session/prepare_draft.h"
+#include "session/prove.h"
 
 #include <algorithm>
 
@@ -95,8 +97,25 @@ Result<void> check_budgets(const plan::SandboxSpec& spec) {
 HeldLayer::~HeldLayer() {
   if (!hold_) return;
   hold_.reset();
+  frozen_.clear();
+  if (if_unused_ == IfUnused::Leave) return;
   // What cannot be removed now is collected when the next service starts.
   (void)workspace::remove_layer(*root_, layer_.facts().id);
+}
+
+Result<void> HeldLayer::hold_frozen() {
+  for (const std::string& id : layer_.facts().below) {
+    TRY(const workspace::Layer frozen, workspace::open_layer(*root_, id));
+    TRY(UniqueFd hold, frozen.hold());
+    frozen_.push_back(std::move(hold));
+  }
+  return {};
+}
+
+void HeldLayer::keep(std::vector<UniqueFd>& holds) {
+  holds.push_back(std::move(hold_));
+  for (UniqueFd& hold : frozen_) holds.push_back(std::move(hold));
+  frozen_.clear();
 }
 
 Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
@@ -105,6 +124,10 @@ Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
   preparer->layers_ = std::make_shared<const workspace::LayerRoot>(std::move(root));
   for (std::string& path : preparer->settings_.hidden) {
     TRY(path, host::resolve_new_path(path));
+  }
+  std::string& extension = preparer->settings_.python_extension;
+  if (!extension.empty()) {
+    TRY(extension, host::resolve_new_path(extension));
   }
   return preparer;
 }
@@ -139,10 +162,11 @@ Result<Preparer::Draft> Preparer::draft(const SessionRequest& request) {
   TRY_VOID(apply_policy(draft));
   TRY_VOID(add_authority(draft));
   TRY_VOID(add_places(draft));
+  TRY_VOID(add_python(draft));
   TRY_VOID(check_budgets(spec));
   for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
   if (!draft.asked.idle_timeout) draft.asked.idle_timeout = settings_.default_idle;
-  draft.asked.backend = spec.backend;
+  draft.asked.backend = draft.python ? draft.python->backend : spec.backend;
   draft.asked.cpus_milli = spec.cpus_milli;
   draft.asked.waived = spec.waived;
   draft.asked.policy.document.clear();
@@ -167,12 +191,21 @@ Result<void> Preparer::add_authority(Draft& draft) {
     draft.spec.authority = draft.spec.authority.attenuate(ceiling.set);
     draft.asked.ceiling = ceiling.set;
   }
+  if (draft.asked.network_ceiling) {
+    TRY(draft.spec.authority,
+        with_network_within(draft.spec.authority, *draft.asked.network_ceiling));
+  }
   draft.spec.authority = draft.spec.authority.unite(env);
   draft.spec.paths.merge(handed.paths);
   std::vector<Rule> hidden;
   for (const std::string& path : settings_.hidden) {
     TRY(auto place, authority::AbsolutePath::parse(path));
     hidden.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
+  }
+  // The one thing of ours that a box may see, if it has a Python host.
+  if (draft.asked.python && !settings_.python_extension.empty()) {
+    TRY(auto place, authority::AbsolutePath::parse(settings_.python_extension));
+    hidden.push_back({Effect::Allow, authority::ReadPath{std::move(place)}});
   }
   TRY(const authority::AuthoritySet denials, authority::AuthoritySet::from_rules(hidden));
   TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
@@ -184,6 +217,17 @@ Result<void> Preparer::add_authority(Draft& draft) {
 Result<void> Preparer::add_places(Draft& draft) {
   for (WorkspaceRequest& one : draft.asked.workspaces) TRY_VOID(add_workspace(draft, one));
   for (BindRequest& one : draft.asked.binds) TRY_VOID(add_bind(draft, one));
+  if (draft.asked.prove) TRY_VOID(add_probe(draft));
+  return {};
+}
+
+// What only the Python host can keep leaves the plan here, and the interpreter's files come in.
+Result<void> Preparer::add_python(Draft& draft) const {
+  if (!draft.asked.python) return {};
+  if (settings_.python_extension.empty()) {
+    return fail(Code::Unsupported, "there are no Python sessions here");
+  }
+  TRY(draft.python, plan_python(draft.asked, settings_.python_extension, draft.spec));
   return {};
 }
 
@@ -214,6 +258,19 @@ Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
   asked.path = place.at.path;
   draft.workspaces.push_back(
       {place.at.path, *asked.mode, asked.persist.value_or(Persist::Keep), {}});
+  draft.spec.workspaces.push_back(std::move(place));
+  return {};
+}
+
+// The program that tries the box's walls. It is the service's own choice, so no bound of the
+// caller's concerns it.
+Result<void> Preparer::add_probe(Draft& draft) {
+  auto found = host::look_up(settings_.probe);
+  if (!found) return fail(Code::Unsupported, "prove: {}", found.error().message);
+  plan::Workspace place;
+  place.mode = Mode::Read;
+  place.at = *std::move(found);
+  place.inside = kProbeInside;
   draft.spec.workspaces.push_back(std::move(place));
   return {};
 }
@@ -264,7 +321,7 @@ Result<void> Preparer::make_directories(Draft& draft) {
   return {};
 }
 
-Result<HeldLayer> Preparer::make_layer(plan::Workspace& over) {
+Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSource* source) {
   workspace::LayerRequest request;
   request.origin = over.at.path;
   if (::geteuid() == 0) {
@@ -272,15 +329,46 @@ Result<HeldLayer> Preparer::make_layer(plan::Workspace& over) {
     request.upper_uid = over.at.owner;
     request.upper_gid = over.at.group;
   }
+  if (source != nullptr && source->kind == LayerSource::Kind::Stack) {
+    TRY(const workspace::Layer under, workspace::open_layer(*layers_, source->id));
+    TRY_VOID(under.open_original());  // it is the directory that the layer is about
+    request.below = under.facts().below;
+    request.below.insert(request.below.begin(), source->id);
+    request.base = under.base();
+  } else if (source != nullptr) {
+    request.fill = source->fill;
+    TRY(request.base, source->make_base());
+  }
   TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
   TRY(UniqueFd hold, layer.hold());
-  HeldLayer held(layers_, std::move(layer), std::move(hold));
-  TRY(over.layer, host::look_up(held.layer().mount_path()));
-  over.start_ns = static_cast<std::uint64_t>(held.layer().base().stamp.start);
+  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Remove);
+}
+
+Result<HeldLayer> Preparer::old_layer(const plan::Workspace& over, const std::string& id) {
+  TRY(workspace::Layer layer, workspace::open_layer(*layers_, id));
+  if (layer.facts().origin != over.at.path) {
+    return fail(Code::Denied, "{}: layer {} is about {}", over.at.path, id, layer.facts().origin);
+  }
+  TRY_VOID(layer.open_original());
+  TRY(UniqueFd hold, layer.hold());
+  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Leave);
+}
+
+Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource* source) {
+  const bool goes_on = source != nullptr && source->kind == LayerSource::Kind::GoOn;
+  TRY(HeldLayer held, goes_on ? old_layer(over, source->id) : new_layer(over, source));
+  TRY_VOID(held.hold_frozen());
+  const workspace::Layer& layer = held.layer();
+  TRY(over.layer, host::look_up(layer.mount_path()));
+  for (const std::string& id : layer.facts().below) {
+    TRY(host::PathFacts frozen, host::look_up(layer.frozen_path(id)));
+    over.frozen.push_back(std::move(frozen));
+  }
+  over.start_ns = static_cast<std::uint64_t>(layer.base().stamp.start);
   return held;
 }
 
-Result<Prepared> Preparer::prepare(const SessionRequest& request) {
+Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSources& layers) {
   TRY(Draft draft, this->draft(request));
   TRY(const host::HostFacts host, facts());
   if (!draft.missing.empty()) {
@@ -291,11 +379,19 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request) {
   for (std::size_t i = 0; i < draft.workspaces.size(); ++i) {
     plan::Workspace& place = draft.spec.workspaces.at(i);
     if (place.mode != Mode::Overlay) continue;
-    TRY(HeldLayer layer, make_layer(place));
+    const auto source = layers.find(place.at.path);
+    TRY(HeldLayer layer, make_layer(place, source == layers.end() ? nullptr : &source->second));
     draft.workspaces[i].layer_id = layer.layer().facts().id;
+    draft.workspaces[i].below = layer.layer().facts().below;
     prepared.layers.push_back(std::move(layer));
   }
   TRY(prepared.plan, plan::make_plan(draft.spec, host));
+  if (draft.python) {
+    for (std::string& term : python_terms(*draft.python)) {
+      prepared.plan.terms.push_back({std::move(term), "the Python host"});
+    }
+  }
+  prepared.python = std::move(draft.python);
   prepared.home = std::string(plan::kHomeInside);
   if (!draft.workspaces.empty()) prepared.home = draft.workspaces.front().path;
   prepared.effective = std::move(draft.asked);

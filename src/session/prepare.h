@@ -11,10 +11,12 @@
 #include "plan/launch_plan.h"
 #include "policy/store.h"
 #include "session/info.h"
+#include "session/python_plan.h"
 #include "session/request.h"
 #include "workspace/layer.h"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,23 +26,50 @@
 
 namespace glovebox::session {
 
-// A layer that was made for a box, held. One that is not kept is removed when this goes.
+// Where the layer of a workspace comes from, when it is not made new and empty.
+struct LayerSource {
+  enum class Kind : std::uint8_t {
+    GoOn,   // the layer itself, as its last box left it; nobody else may stand on it
+    Stack,  // a fresh one over that layer, which is frozen by it
+    Fill,   // a fresh one that `fill` puts something into
+  };
+  Kind kind = Kind::GoOn;
+  std::string id{};  // of the layer, with GoOn and Stack
+  std::function<Result<void>(BorrowedFd upper)> fill{};
+  std::function<Result<workspace::Base>()> make_base{};  // with Fill: what it counts from
+};
+// By the path of the workspace.
+using LayerSources = std::map<std::string, LayerSource>;
+
+// What becomes of a layer that was prepared for a box when there is no such box after all.
+enum class IfUnused : std::uint8_t { Remove, Leave };
+
+// A layer for a box, held, with the layers that it stands on. One that is not kept is removed when
+// this goes, if it was made for the box.
 class HeldLayer {
  public:
-  HeldLayer(std::shared_ptr<const workspace::LayerRoot> root, workspace::Layer layer, UniqueFd hold)
-      : root_(std::move(root)), layer_(std::move(layer)), hold_(std::move(hold)) {}
+  HeldLayer(std::shared_ptr<const workspace::LayerRoot> root, workspace::Layer layer, UniqueFd hold,
+            IfUnused if_unused)
+      : root_(std::move(root)),
+        layer_(std::move(layer)),
+        hold_(std::move(hold)),
+        if_unused_(if_unused) {}
   HeldLayer(HeldLayer&&) = default;
   HeldLayer& operator=(HeldLayer&&) = default;
   ~HeldLayer();
 
   const workspace::Layer& layer() const { return layer_; }
-  // The session is there: the layer is its own from here on, and the hold is given to it.
-  UniqueFd keep() { return std::move(hold_); }
+  // Holds the layers below, too: as long as somebody does they are not removed.
+  Result<void> hold_frozen();
+  // The session is there: the layer is its own from here on, and the holds are given to it.
+  void keep(std::vector<UniqueFd>& holds);
 
  private:
   std::shared_ptr<const workspace::LayerRoot> root_;
   workspace::Layer layer_;
   UniqueFd hold_;
+  std::vector<UniqueFd> frozen_;
+  IfUnused if_unused_;
 };
 
 // Where among the policies of the service one was found.
@@ -60,6 +89,7 @@ struct Prepared {
   // boxes with such a one.
   std::optional<PolicyOrigin> origin;
   std::shared_ptr<const policy::PolicySet> policies;
+  std::optional<PythonPlan> python;
 };
 
 enum class PolicyFiles : std::uint8_t {
@@ -74,6 +104,9 @@ struct PreparerSettings {
   std::shared_ptr<policy::PolicyStore> policies;  // may be empty
   PolicyFiles policy_files = PolicyFiles::Refused;
   std::chrono::milliseconds default_idle = kDefaultIdle;
+  std::string probe;  // the program glovebox-probe, for sessions that are to be proved
+  // The directory of the Python host's extension. Empty: there are no Python sessions here.
+  std::string python_extension;
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -86,7 +119,7 @@ class Preparer {
   static Result<std::unique_ptr<Preparer>> open(PreparerSettings settings);
 
   // Makes what is missing, and the plan.
-  Result<Prepared> prepare(const SessionRequest& request);
+  Result<Prepared> prepare(const SessionRequest& request, const LayerSources& layers = {});
   // All the refusals of prepare() that need nothing to be made.
   Result<void> check(const SessionRequest& request);
   // What is known of the host is read again, by the next who needs it: something was not as
@@ -94,6 +127,8 @@ class Preparer {
   void forget_facts();
 
   const workspace::LayerRoot& layers() const { return *layers_; }
+  // The policy of a choice, written out as a document that means the same; empty: none was chosen.
+  Result<std::string> policy_document(const PolicyChoice& choice);
   Result<host::HostFacts> facts();
 
  private:
@@ -108,9 +143,13 @@ class Preparer {
   Result<void> add_places(Draft& draft);
   Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
   Result<void> add_bind(Draft& draft, BindRequest& asked);
+  Result<void> add_probe(Draft& draft);
+  Result<void> add_python(Draft& draft) const;
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
   Result<void> make_directories(Draft& draft);
-  Result<HeldLayer> make_layer(plan::Workspace& over);
+  Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source);
+  Result<HeldLayer> new_layer(const plan::Workspace& over, const LayerSource* source);
+  Result<HeldLayer> old_layer(const plan::Workspace& over, const std::string& id);
 
   PreparerSettings settings_;
   std::shared_ptr<const workspace::LayerRoot> layers_;

@@ -19,6 +19,7 @@ struct Preparer::Draft {
   std::optional<policy::WorkspaceMode> most;
   std::optional<PolicyOrigin> origin;
   std::shared_ptr<const policy::PolicySet> policies;
+  std::optional<PythonPlan> python;
 };
 
 }  // namespace glovebox::session

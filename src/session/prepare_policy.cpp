@@ -74,6 +74,15 @@ Result<policy::CompiledPolicy> Preparer::find_policy(Draft& draft) {
   return told(policy::load_policy(choice.name));
 }
 
+Result<std::string> Preparer::policy_document(const PolicyChoice& choice) {
+  if (!choice.document.empty()) return choice.document;
+  if (choice.name.empty()) return std::string();
+  Draft draft;
+  draft.asked.policy = choice;
+  TRY(const policy::CompiledPolicy compiled, find_policy(draft));
+  return policy::to_yaml(compiled.policy);
+}
+
 Result<void> Preparer::apply_policy(Draft& draft) {
   const PolicyChoice& choice = draft.asked.policy;
   if (choice.name.empty() && choice.document.empty()) return {};

@@ -28,6 +28,7 @@ inline constexpr std::size_t kMaxBinds = 64;
 inline constexpr std::size_t kMaxLabels = 64;
 inline constexpr std::size_t kMaxLabelBytes = 256;  // of a label's name, and of its value
 inline constexpr std::size_t kMaxNameBytes = 128;
+inline constexpr std::size_t kMaxPreloads = 64;
 
 // What becomes of what a box writes into a workspace.
 enum class WorkspaceMode : std::uint8_t {
@@ -71,6 +72,15 @@ struct PolicyChoice {
   friend bool operator==(const PolicyChoice&, const PolicyChoice&) = default;
 };
 
+// A session that is a Python interpreter with the channel of python_host.h, instead of a shell.
+struct PythonRequest {
+  // Absolute, of the host or of a virtual environment; or a bare name that is looked up among the
+  // system's programs.
+  std::string interpreter = "python3";
+  std::vector<std::string> preload;  // modules that are imported ahead of need
+  friend bool operator==(const PythonRequest&, const PythonRequest&) = default;
+};
+
 struct SessionRequest {
   std::string name;  // for people; empty: none
   std::map<std::string, std::string> labels;
@@ -84,6 +94,9 @@ struct SessionRequest {
   // The most that whoever asks may hand out: everything above is cut down to it, and a workspace or
   // bind outside of it is refused. Nothing: no bound.
   std::optional<authority::AuthoritySet> ceiling;
+  // The most of the network, when the session was narrowed while it ran (Manager::narrow_session).
+  // Every later box of the same request has it too. Nothing: no bound.
+  std::optional<authority::AuthoritySet> network_ceiling;
   std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half processors
   std::optional<plan::Backend> backend;     // nothing: what the policy says, else Process
   // The caller's variables, with their values. One that the policy denies is left out. Values are
@@ -94,7 +107,10 @@ struct SessionRequest {
   // Nothing: kDefaultIdle, or what the service is set to. Zero: never.
   std::optional<std::chrono::milliseconds> idle_timeout;
   std::string hostname = "box";
+  // The box shows what its report says before anybody uses it (prove.h).
+  bool prove = false;
   std::set<std::string> waived;
+  std::optional<PythonRequest> python;
 
   friend bool operator==(const SessionRequest&, const SessionRequest&) = default;
 };

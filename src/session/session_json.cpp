@@ -73,6 +73,8 @@ json::object encode_places(const SessionRequest& request) {
   return {{"workspaces", std::move(workspaces)}, {"binds", std::move(binds)}};
 }
 
+}  // namespace
+
 Result<json::object> encode_request(const SessionRequest& request) {
   json::object object = encode_places(request);
   object["name"] = request.name;
@@ -85,6 +87,9 @@ Result<json::object> encode_request(const SessionRequest& request) {
   if (request.ceiling) {
     TRY(object["ceiling"], authority::to_json(*request.ceiling));
   }
+  if (request.network_ceiling) {
+    TRY(object["network_ceiling"], authority::to_json(*request.network_ceiling));
+  }
   object["cpus_milli"] = optional_number(request.cpus_milli);
   object["backend"] = optional_number(request.backend);
   json::array env;
@@ -96,8 +101,15 @@ Result<json::object> encode_request(const SessionRequest& request) {
   if (request.idle_timeout) object["idle_ms"] = request.idle_timeout->count();
   object["hostname"] = request.hostname;
   object["waived"] = json::value_from(request.waived);
+  object["prove"] = request.prove;
+  if (request.python) {
+    object["python"] = json::object{{"interpreter", request.python->interpreter},
+                                    {"preload", json::value_from(request.python->preload)}};
+  }
   return object;
 }
+
+namespace {
 
 void decode_places(const json::object& object, SessionRequest& request) {
   for (const json::value& value : object.at("workspaces").as_array()) {
@@ -117,6 +129,8 @@ void decode_places(const json::object& object, SessionRequest& request) {
   }
 }
 
+}  // namespace
+
 Result<SessionRequest> decode_request(const json::object& object) {
   SessionRequest request;
   decode_places(object, request);
@@ -128,12 +142,20 @@ Result<SessionRequest> decode_request(const json::object& object) {
   if (!object.at("ceiling").is_null()) {
     TRY(request.ceiling, authority::set_from_json(object.at("ceiling")));
   }
+  if (const json::value* network = object.if_contains("network_ceiling")) {
+    TRY(request.network_ceiling, authority::set_from_json(*network));
+  }
   request.cpus_milli = to_optional<std::uint64_t>(object.at("cpus_milli"));
   if (!object.at("backend").is_null()) {
     request.backend = to_enum(object.at("backend"), plan::Backend::Microvm);
   }
   for (const json::value& name : object.at("env").as_array()) {
     request.env.push_back({json::value_to<std::string>(name), {}});
+  }
+  if (const json::value* python = object.if_contains("python")) {
+    const json::object& fields = python->as_object();
+    request.python = PythonRequest{text(fields, "interpreter"),
+                                   json::value_to<std::vector<std::string>>(fields.at("preload"))};
   }
   request.uid = to_optional<uid_t>(object.at("uid"));
   request.gid = to_optional<gid_t>(object.at("gid"));
@@ -142,8 +164,11 @@ Result<SessionRequest> decode_request(const json::object& object) {
   }
   request.hostname = text(object, "hostname");
   request.waived = json::value_to<std::set<std::string>>(object.at("waived"));
+  if (const json::value* prove = object.if_contains("prove")) request.prove = prove->as_bool();
   return request;
 }
+
+namespace {
 
 json::value encode_end(const std::optional<SessionEnd>& end) {
   if (!end) return nullptr;
@@ -171,7 +196,8 @@ json::array encode(const std::vector<WorkspaceInfo>& workspaces) {
     list.push_back(json::object{{"path", one.path},
                                 {"mode", number(one.mode)},
                                 {"persist", number(one.persist)},
-                                {"layer", one.layer_id}});
+                                {"layer", one.layer_id},
+                                {"below", json::value_from(one.below)}});
   }
   return list;
 }
@@ -181,6 +207,9 @@ std::vector<WorkspaceInfo> decode_workspaces(const json::value& value) {
     const json::object& one = entry.as_object();
     list.push_back({text(one, "path"), to_enum(one.at("mode"), WorkspaceMode::Read),
                     to_enum(one.at("persist"), Persist::Discard), text(one, "layer")});
+    if (const json::value* below = one.if_contains("below")) {
+      list.back().below = json::value_to<std::vector<std::string>>(*below);
+    }
   }
   return list;
 }
@@ -194,6 +223,9 @@ Result<SessionInfo> decode_info(const json::object& object) {
   if (!object.at("policy").is_null()) {
     const json::object& mark = object.at("policy").as_object();
     info.policy = plan::PolicyMark{text(mark, "name"), text(mark, "digest")};
+  }
+  if (const json::value* parent = object.if_contains("parent")) {
+    info.parent = json::value_to<std::string>(*parent);
   }
   info.created_at = from_ns(object.at("created_ns"));
   info.last_run_at = from_ns(object.at("last_run_ns"));
@@ -212,12 +244,14 @@ Result<std::string> encode_record(const SessionRecord& record) {
                       {"state", number(info.state)},
                       {"workspaces", encode(info.workspaces)},
                       {"policy", nullptr},
+                      {"parent", info.parent},
                       {"created_ns", ns(info.created_at)},
                       {"last_run_ns", ns(info.last_run_at)},
                       {"idle_ms", info.idle_timeout.count()},
                       {"runs", info.runs},
                       {"end", encode_end(info.end)},
                       {"guarantees", encode(record.guarantees)},
+                      {"proved", json::value_from(record.proved)},
                       {"terms", encode(record.terms)},
                       {"output_bytes", record.usage.output_bytes},
                       {"cpu_ns", optional_number(record.usage.cpu_ns)},
@@ -240,6 +274,9 @@ Result<SessionRecord> decode_record(std::string_view text) {
     SessionRecord record;
     TRY(record.info, decode_info(object));
     record.guarantees = decode_guarantees(object.at("guarantees"));
+    if (const json::value* proved = object.if_contains("proved")) {
+      record.proved = json::value_to<std::vector<std::string>>(*proved);
+    }
     record.terms = decode_guarantees(object.at("terms"));
     record.usage.runs = record.info.runs;
     record.usage.output_bytes = json::value_to<std::uint64_t>(object.at("output_bytes"));

@@ -5,6 +5,8 @@
 
 #include "session/info.h"
 
+#include <boost/json/fwd.hpp>
+
 #include <string>
 #include <string_view>
 
@@ -14,10 +16,16 @@ namespace glovebox::session {
 struct SessionRecord {
   SessionInfo info;
   std::vector<plan::Guarantee> guarantees;
+  std::vector<std::string> proved;
   std::vector<plan::Guarantee> terms;
   SessionUsage usage;
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
+
+// A request as a part of a larger document, without what may be a secret.
+Result<boost::json::object> encode_request(const SessionRequest& request);
+// Throws what Boost.JSON throws, for a missing key and a wrong type.
+Result<SessionRequest> decode_request(const boost::json::object& object);
 
 Result<std::string> encode_record(const SessionRecord& record);
 Result<SessionRecord> decode_record(std::string_view text);

@@ -7,6 +7,8 @@
 #include "session/manager.h"
 #include "session/networks.h"
 #include "session/prepare.h"
+#include "session/python_host.h"
+#include "session/python_pool.h"
 #include "session/store.h"
 
 #include <boost/asio/steady_timer.hpp>
@@ -14,9 +16,14 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace glovebox::session {
+
+// Why a Python session is refused to be recycled, forked or written to a file.
+inline constexpr std::string_view kNoCopy =
+    "a Python session cannot be copied: what its interpreter holds cannot be taken along yet";
 
 class SessionManager final : public Manager {
  public:
@@ -29,6 +36,7 @@ class SessionManager final : public Manager {
   std::vector<SessionInfo> list(const std::map<std::string, std::string>& labels) const override;
   Result<SessionInfo> get(std::string_view id) const override;
   Result<std::shared_ptr<LiveSession>> attach(std::string_view id) override;
+  Result<std::shared_ptr<PythonHost>> python(std::string_view id) override;
   Result<SessionInfo> change(std::string_view id, const Change& change) override;
   asio::awaitable<Result<void>> remove(std::string id, LayerFate fate) override;
   asio::awaitable<Result<SessionInfo>> end(std::string id) override;
@@ -36,12 +44,24 @@ class SessionManager final : public Manager {
   asio::awaitable<Result<workspace::CommitResult>> commit(std::string id,
                                                           CommitRequest request) override;
   asio::awaitable<Result<workspace::UndoResult>> undo(std::string id, LayerChoice where) override;
+  asio::awaitable<Result<DiffBody>> diff_between(std::string from, std::string to,
+                                                 LayerChoice where, DiffForm form) override;
+  asio::awaitable<Result<Snapshot>> snapshot(std::string id) override;
+  asio::awaitable<Result<SessionInfo>> recycle(std::string id, RecycleRequest request) override;
+  asio::awaitable<Result<std::vector<SessionInfo>>> fork(std::string id,
+                                                         ForkRequest request) override;
+  asio::awaitable<Result<CheckpointFile>> checkpoint(std::string id,
+                                                     CheckpointRequest request) override;
+  asio::awaitable<Result<Restored>> restore(UniqueFd file, RestoreRequest request) override;
+  Result<std::string> usage(std::string_view id) const override;
   Result<SessionReport> report(std::string_view id) const override;
   asio::awaitable<Abilities> probe() override;
   Counts counts() const override;
   asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
   std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                       egress::Existing existing) override;
+  Result<NarrowedBox> narrow_session(std::string_view id,
+                                     const SessionNarrowing& narrowing) override;
   void observe(std::function<void(const SessionEvent&)> observer) override;
   std::unique_ptr<EventFeed> watch() override;
   asio::awaitable<void> stop(LayerFate fate) override;
@@ -52,11 +72,17 @@ class SessionManager final : public Manager {
     SessionRecord record;
     std::shared_ptr<const plan::LaunchPlan> plan;  // none for a session of a former service
     std::shared_ptr<BoxSession> live;              // the same; stays when it is dead
+    std::shared_ptr<PythonHost> python;            // of a Python session
+    bool is_cell = false;                          // it shares `live` with others
     std::vector<UniqueFd> holds;                   // of its layers
     std::deque<RunRecord> runs;
-    std::shared_ptr<TurnQueue> layer_turn;  // commits and undos, one at a time
+    std::shared_ptr<TurnQueue> layer_turn;  // commits, undos and forks, one at a time
     std::optional<PolicyOrigin> origin;
     bool is_being_removed = false;
+    bool is_being_renewed = false;  // between two boxes
+    // What was asked for, with what is written nowhere: values of variables, an inline policy.
+    // Nothing for a session of a former service.
+    std::optional<SessionRequest> asked;
   };
   using EntryPointer = std::shared_ptr<Entry>;
 
@@ -68,12 +94,32 @@ class SessionManager final : public Manager {
     bool is_gone = false;
   };
 
+  // What a session begins with beside its request.
+  struct Origin {
+    std::string id{};      // empty: a new one
+    std::string parent{};  // the session it was forked from
+    LayerSources layers{};
+    std::optional<ShellState> shell{};
+    std::uint64_t runs_before = 0;
+    std::string policy_digest{};  // that the policy must have; empty: any
+  };
+
   // A box on its way to be a session.
   struct Newborn {
     std::string id;
     std::shared_ptr<const plan::LaunchPlan> plan;
     std::shared_ptr<BoxSession> live;
     std::shared_ptr<BoxBook> book;
+    std::vector<std::string> proved;
+    std::shared_ptr<PythonWorker> worker;  // of a Python session, ready
+    std::shared_ptr<PythonHost> python;
+  };
+  // A box with an interpreter for many cells.
+  struct CellWorker {
+    std::string key;
+    std::string owner;
+    Newborn box;
+    std::uint32_t last_cell = 0;
   };
 
   // Opening (manager.cpp).
@@ -85,7 +131,14 @@ class SessionManager final : public Manager {
   SessionInfo info_of(const Entry& entry) const;
 
   // Creating (manager_create.cpp).
-  asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared);
+  asio::awaitable<Result<SessionInfo>> create_from(SessionRequest request, Origin origin);
+  // The second half of it, when everything is prepared.
+  asio::awaitable<Result<SessionInfo>> create_prepared(SessionRequest request, Origin origin,
+                                                       std::shared_ptr<Prepared> prepared);
+  asio::awaitable<Result<std::shared_ptr<Prepared>>> prepare(SessionRequest request,
+                                                             const Origin& origin);
+  asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
+                                              const Origin& origin);
   BoxSettings box_settings(const Prepared& prepared, const std::string& id);
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
   asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
@@ -96,15 +149,56 @@ class SessionManager final : public Manager {
   void on_launcher_gone(const std::vector<std::uint64_t>& boxes);
   asio::awaitable<Result<void>> try_box(const std::string& directory);
 
+  // Snapshots and fresh boxes (manager_state.cpp).
+  void step(std::string_view name) const;
+  Result<SessionRequest> asked_of(const Entry& entry, const std::vector<plan::EnvEntry>& env) const;
+  asio::awaitable<Result<Snapshot>> take_snapshot(EntryPointer entry,
+                                                  std::vector<plan::EnvEntry> env);
+  asio::awaitable<Result<std::optional<ShellState>>> shell_of(EntryPointer entry);
+  asio::awaitable<Result<void>> renew(EntryPointer entry, SessionRequest request, Origin origin);
+  void fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const;
+  void die(Entry& entry, const std::string& sentence);
+
+  // Forks (manager_fork.cpp).
+  asio::awaitable<Result<LayerSources>> freeze(EntryPointer entry, bool& must_renew);
+  asio::awaitable<Result<std::vector<SessionInfo>>> make_children(EntryPointer entry,
+                                                                  const ForkRequest& request,
+                                                                  SessionRequest asked,
+                                                                  Origin origin);
+
   // Narrowing (manager_narrow.cpp).
   NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
+  static void remember(SessionRequest& asked, const SessionNarrowing& narrowing);
+  void tell_narrowed(const Entry& entry, const NarrowedBox& narrowed);
   void narrow_newborn(Entry& entry, const Prepared& prepared);
+
+  // Python (manager_python.cpp).
+  asio::awaitable<Result<Newborn>> give_birth_to(std::shared_ptr<Prepared> prepared,
+                                                 const Origin& origin);
+  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared);
+  asio::awaitable<Result<Newborn>> make_cell(std::shared_ptr<Prepared> prepared,
+                                             std::optional<std::string> key);
+  asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
+      std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
+  static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
+                                          std::string key, std::shared_ptr<Prepared> prepared);
+  Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);
+  void on_python_end(const std::string& id, const PythonEnd& end);
+  void end_cell(const EntryPointer& entry, const PythonEnd& end);
+  bool reseat(const std::string& id);
+  static asio::awaitable<void> reseat_cell(SessionManager& manager, std::weak_ptr<bool> there,
+                                           std::string id);
+  void sweep_python(PythonPool<Newborn>::Whose whose);
+  static bool is_in_use(const Entry& entry);
+  static std::chrono::steady_clock::time_point last_use(const Entry& entry);
 
   // Ending (manager_end.cpp).
   asio::awaitable<bool> await_gone(std::shared_ptr<BoxSession> live);
   asio::awaitable<Result<void>> remove_for(EntryPointer entry, LayerFate fate, EndCause cause,
                                            std::string sentence);
   asio::awaitable<void> remove_layers(std::vector<std::string> ids);
+  // Whether a session (other than `but`) has the layer or stands on it, or somebody keeps it.
+  bool is_used(const std::string& layer, const Entry* but) const;
   void write_runs();
   asio::awaitable<void> sweep();
   asio::awaitable<void> keep_sweeping(std::weak_ptr<bool> there);
@@ -129,7 +223,11 @@ class SessionManager final : public Manager {
   std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);
   // Written down by the next sweep, many at a time.
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
-  std::vector<std::string> doomed_layers_;  // could not be removed yet
+  std::vector<std::string> doomed_layers_;          // could not be removed yet
+  std::set<std::string, std::less<>> kept_layers_;  // although their session is forgotten
+  PythonPool<Newborn> python_pool_;
+  std::size_t python_starting_ = 0;  // ahead of need
+  std::vector<std::shared_ptr<CellWorker>> cell_workers_;
   asio::steady_timer sweep_timer_;
   bool is_stopping_ = false;
   std::shared_ptr<bool> is_there_ = std::make_shared<bool>(true);

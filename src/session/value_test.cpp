@@ -27,6 +27,7 @@ SessionRecord full_record() {
   const std::vector<authority::Capability> memory{*authority::parse_term("memory", "64MiB")};
   info.effective.handed = *authority::AuthoritySet::granting(memory);
   info.effective.ceiling = info.effective.handed;
+  info.effective.network_ceiling = authority::AuthoritySet();
   info.effective.cpus_milli = 1500;
   info.effective.backend = plan::Backend::Process;
   info.effective.env = {{"HOME", ""}};
@@ -39,6 +40,7 @@ SessionRecord full_record() {
   info.runs = 3;
   info.end = SessionEnd{EndCause::Limit, launch::LimitKind::Memory, "why", info.created_at};
   record.guarantees = {{"net", "a namespace"}};
+  record.proved = {"net"};
   record.usage = {3, 17, 5, std::nullopt};
   return record;
 }

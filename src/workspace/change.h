@@ -38,6 +38,8 @@ struct Change {
   std::string target_before{};  // of a symlink
   std::string target_after{};
   Aspects aspects{};
+  std::size_t level = 0;         // which of the box's trees has `after` (uppers.h)
+  std::size_t level_before = 0;  // the same for `before`, between two branches
   // The box's file has a file capability. It is never taken over; in directories that only the box
   // has it is not even looked for.
   bool has_capability = false;

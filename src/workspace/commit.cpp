@@ -25,8 +25,8 @@ class Committer {
         chooser_(std::move(chooser)) {}
 
   Result<CommitResult> run() {
-    TRY(upper_, layer_.open_upper());
-    TRY(comparison_, compare(layer_, upper_, original_));
+    TRY(uppers_, layer_.open_uppers());
+    TRY(comparison_, compare(layer_, uppers_, original_));
     plan_ = plan_commit(comparison_.changes, chooser_);
     judge_all();
     if (!result_.is_refused() && options_.act == Act::Apply && !plan_.steps.empty()) {
@@ -52,7 +52,7 @@ class Committer {
   const CommitOptions& options_;
   GateRules rules_;
   Chooser chooser_;
-  UniqueFd upper_;
+  Uppers uppers_{std::vector<UniqueFd>()};
   Comparison comparison_;
   CommitPlan plan_;
   CommitResult result_;
@@ -62,7 +62,10 @@ class Committer {
 void Committer::judge_all() {
   const GateContents contents{
       .before = [&](const Change& change) { return read_beneath(original_, change.path); },
-      .after = [&](const Change& change) { return read_beneath(upper_, change.path); }};
+      .after =
+          [&](const Change& change) {
+            return read_beneath(uppers_.at(change.level), change.path);
+          }};
   for (const std::size_t i : plan_.taken) {
     const Change& change = comparison_.changes[i];
     if (!change.conflict.empty()) result_.conflicts.push_back({change.path, change.conflict});
@@ -90,7 +93,7 @@ SetId Committer::set_id_of(const Change& change) const {
 
 Result<std::vector<Step>> Committer::stage(Transaction& transaction) {
   TRY(const Node root, look(original_));
-  const Stager stager(upper_, original_, root, layer_.facts().prefix);
+  const Stager stager(uppers_, original_, root, layer_.facts().prefix);
   std::vector<Step> steps;
   steps.reserve(plan_.steps.size());
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {

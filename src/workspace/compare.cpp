@@ -23,15 +23,14 @@ constexpr std::string_view kClock =
     "the clock was set back since the session began, so changes of the original cannot be ruled "
     "out";
 
-// One directory of the upper, with its counterpart in the original if there is one.
+// One directory of the box's, with its counterpart in the original if there is one.
 struct Frame {
-  UniqueFd upper;
+  MergedDirectory upper;
   UniqueFd original;
   std::optional<BaseDirectory> base;  // there is one exactly if there is an original
   std::string path;
-  std::vector<Entry> entries;
+  std::vector<MergedEntry> entries;
   std::size_t next = 0;
-  Within within = Within::PlainDirectory;
 };
 
 const BaseDirectory& base_of(const Frame& frame) {
@@ -42,11 +41,15 @@ const BaseDirectory& base_of(const Frame& frame) {
 // One name of a frame: what is there in the box, and in the original.
 struct Pair {
   const Frame& frame;
+  const MergedEntry& entry;
   const std::string& name;
   const std::string& path;
   Node up;
   Node original;
   Marks marks;
+
+  BorrowedFd upper() const { return frame.upper.dir(entry); }
+  std::size_t level() const { return frame.upper.level(entry); }
 };
 
 // Errors that belong to one entry, not to the walk.
@@ -64,18 +67,10 @@ bool is_about_entry(const Error& error) {
   }
 }
 
-// So that the walk visits paths in tree order.
-Result<std::vector<Entry>> list_sorted(BorrowedFd dir) {
-  TRY(std::vector<Entry> entries, list_directory(dir));
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.name < b.name; });
-  return entries;
-}
-
 class Comparer {
  public:
-  Comparer(const Layer& layer, BorrowedFd upper, BorrowedFd original)
-      : layer_(layer), upper_(upper), original_(original) {}
+  Comparer(const Layer& layer, const Uppers& uppers, BorrowedFd original)
+      : layer_(layer), uppers_(uppers), original_(original) {}
 
   Result<Comparison> run() {
     TRY(const StartStamp end, read_start_stamp());
@@ -99,8 +94,8 @@ class Comparer {
 
  private:
   Result<void> push_root();
-  Result<void> visit(const Frame& frame, const Entry& entry);
-  Result<Marks> marks_of(const Frame& frame, const std::string& name, const Node& node);
+  Result<void> visit(const Frame& frame, const MergedEntry& entry);
+  Result<Marks> marks_of(const Frame& frame, const MergedEntry& entry, const Node& node);
   Result<void> visit_pair(const Pair& pair);
   Result<void> visit_directory(const Pair& pair);
   Result<void> visit_leaf(const Pair& pair);
@@ -116,7 +111,7 @@ class Comparer {
   std::string moved_on(const BaseDirectory& base, const std::string& path, const Node& node) const;
 
   const Layer& layer_;
-  BorrowedFd upper_;
+  const Uppers& uppers_;
   BorrowedFd original_;
   bool clock_was_set_back_ = false;
   std::deque<Frame> stack_;
@@ -125,36 +120,36 @@ class Comparer {
 
 Result<void> Comparer::push_root() {
   Frame root;
-  TRY(root.upper, open_directory(upper_, "."));
+  TRY(root.upper, MergedDirectory::open_root(uppers_, layer_.facts().prefix));
   TRY(root.original, open_directory(original_, "."));
   TRY(const Node node, look(root.original));
   TRY(const BaseDirectory base, BaseDirectory::root(layer_.base(), node));
   root.base = base;
-  TRY(const Node up, look(root.upper));
-  TRY(const Marks marks, read_marks(root.upper, ".", up, layer_.facts().prefix, root.within));
-  if (!marks.forged.empty() || marks.is_opaque) {
-    return fail(Code::Denied, "the root of the layer has a forged mark: {}", marks.forged);
-  }
-  if (marks.has_xwhiteouts) root.within = Within::XwhiteoutDirectory;
-  TRY(root.entries, list_sorted(root.upper));
+  TRY(root.entries, root.upper.list());
   note_same("", base);
   stack_.push_back(std::move(root));
   return {};
 }
 
-Result<void> Comparer::visit(const Frame& frame, const Entry& entry) {
+Result<void> Comparer::visit(const Frame& frame, const MergedEntry& entry) {
   std::string path = join_path(frame.path, entry.name);
   const std::size_t before = found_.changes.size();
   auto visited = [&]() -> Result<void> {
     if (path.size() > kLongestPath) return fail(Code::Denied, "the path is too long");
-    Pair pair{
-        .frame = frame, .name = entry.name, .path = path, .up = {}, .original = {}, .marks = {}};
-    TRY(pair.up, look(frame.upper, entry.name));
+    Pair pair{.frame = frame,
+              .entry = entry,
+              .name = entry.name,
+              .path = path,
+              .up = {},
+              .original = {},
+              .marks = {}};
+    TRY(pair.up, look(pair.upper(), entry.name));
     if (!pair.up.exists()) return {};  // gone since the directory was listed
     if (frame.original) {
       TRY(pair.original, look(frame.original, entry.name));
     }
-    TRY(pair.marks, marks_of(frame, entry.name, pair.up));
+    TRY(pair.marks, marks_of(frame, entry, pair.up));
+    if (pair.marks.forged.empty()) TRY_VOID(frame.upper.complete(entry, pair.up, pair.marks));
     return visit_pair(pair);
   }();
   if (visited || !is_about_entry(visited.error())) return visited;
@@ -165,10 +160,11 @@ Result<void> Comparer::visit(const Frame& frame, const Entry& entry) {
 
 // In a directory that only the box has there is nothing to hide, so a file's marks mean nothing and
 // are not asked for: that saves a call for each file of a large new tree. A commit looks at them.
-Result<Marks> Comparer::marks_of(const Frame& frame, const std::string& name, const Node& node) {
+Result<Marks> Comparer::marks_of(const Frame& frame, const MergedEntry& entry, const Node& node) {
   const bool is_plain = node.is(NodeType::File) || node.is(NodeType::Symlink);
-  if (!frame.original && is_plain && frame.within == Within::PlainDirectory) return Marks{};
-  return read_marks(frame.upper, name, node, layer_.facts().prefix, frame.within);
+  const Within within = frame.upper.within(entry);
+  if (!frame.original && is_plain && within == Within::PlainDirectory) return Marks{};
+  return read_marks(frame.upper.dir(entry), entry.name, node, layer_.facts().prefix, within);
 }
 
 Result<void> Comparer::visit_pair(const Pair& pair) {
@@ -193,6 +189,7 @@ Result<void> Comparer::visit_pair(const Pair& pair) {
 
 Result<void> Comparer::visit_directory(const Pair& pair) {
   Change change{.kind = ChangeKind::Added, .path = pair.path, .after = pair.up};
+  change.level = pair.level();
   UniqueFd original;
   if (pair.original.is(NodeType::Directory)) {
     TRY(original, open_directory(pair.frame.original, pair.name));
@@ -220,10 +217,9 @@ Result<void> Comparer::descend(const Pair& pair, UniqueFd original) {
     return fail(Code::Denied, "more than {} directories deep", kDeepestTree);
   }
   Frame frame;
-  TRY(frame.upper, open_directory(pair.frame.upper, pair.name));
-  TRY(frame.entries, list_sorted(frame.upper));
+  TRY(frame.upper, pair.frame.upper.descend(pair.entry, pair.marks));
+  TRY(frame.entries, frame.upper.list());
   frame.path = pair.path;
-  if (pair.marks.has_xwhiteouts) frame.within = Within::XwhiteoutDirectory;
   if (original) {
     frame.base = base_of(pair.frame).child(pair.path, pair.original);
     frame.original = std::move(original);
@@ -237,7 +233,7 @@ Result<void> Comparer::descend(const Pair& pair, UniqueFd original) {
 // An opaque directory hides every name of the original that it does not have itself.
 Result<void> Comparer::delete_hidden(const Frame& frame) {
   std::unordered_set<std::string_view> kept;
-  for (const Entry& entry : frame.entries) kept.insert(entry.name);
+  for (const MergedEntry& entry : frame.entries) kept.insert(entry.name);
   TRY(const auto entries, list_directory(frame.original));
   for (const Entry& entry : entries) {
     if (kept.contains(entry.name)) continue;
@@ -280,9 +276,10 @@ Result<void> Comparer::delete_below(BorrowedFd dir, const std::string& name,
 
 Result<void> Comparer::visit_leaf(const Pair& pair) {
   Change change{.kind = ChangeKind::Added, .path = pair.path, .after = pair.up};
+  change.level = pair.level();
   change.has_capability = pair.marks.has_capability;
   if (pair.up.is(NodeType::Symlink)) {
-    TRY(change.target_after, read_link(pair.frame.upper, pair.name));
+    TRY(change.target_after, read_link(pair.upper(), pair.name));
   }
   const bool has_before = pair.original.exists() && !pair.original.is(NodeType::Directory);
   if (has_before) {
@@ -312,7 +309,7 @@ Result<Aspects> Comparer::differing(const Pair& pair, Change& change) {
   TRY(aspects.xattrs, xattrs_differ(pair));
   aspects.content = pair.up.size != pair.original.size || pair.up.size > kMostCompared;
   if (aspects.content || pair.up.size == 0) return aspects;
-  TRY(const UniqueFd up, open_regular(pair.frame.upper, pair.name));
+  TRY(const UniqueFd up, open_regular(pair.upper(), pair.name));
   TRY(const UniqueFd original, open_regular(pair.frame.original, pair.name));
   TRY(const bool is_same, same_bytes(up, original, pair.up.size));
   aspects.content = !is_same;
@@ -322,7 +319,7 @@ Result<Aspects> Comparer::differing(const Pair& pair, Change& change) {
 Result<bool> Comparer::xattrs_differ(const Pair& pair) {
   TRY(const Xattrs before, read_plain_xattrs(pair.frame.original, pair.name));
   if (before.empty() && pair.marks.own.empty()) return false;
-  TRY(const Xattrs after, read_own_xattrs(pair.frame.upper, pair.name, pair.marks));
+  TRY(const Xattrs after, read_own_xattrs(pair.upper(), pair.name, pair.marks));
   return before != after;
 }
 
@@ -378,8 +375,8 @@ Result<bool> same_bytes(BorrowedFd a, BorrowedFd b, std::uint64_t size) {
   return true;
 }
 
-Result<Comparison> compare(const Layer& layer, BorrowedFd upper, BorrowedFd original) {
-  return Comparer(layer, upper, original).run();
+Result<Comparison> compare(const Layer& layer, const Uppers& uppers, BorrowedFd original) {
+  return Comparer(layer, uppers, original).run();
 }
 
 }  // namespace glovebox::workspace

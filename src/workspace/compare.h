@@ -1,4 +1,5 @@
-// Finds what a box changed, by walking the upper directory beside the original.
+// Finds what a box changed, by walking the upper directory, and the frozen ones that it stands on,
+// beside the original.
 //
 // The cost grows with the change: only what is in the upper is visited, and of the original only
 // the same names, plus trees that the box deleted. Both trees may change during the walk; then the
@@ -8,6 +9,7 @@
 
 #include "workspace/change.h"
 #include "workspace/layer.h"
+#include "workspace/uppers.h"
 
 namespace glovebox::workspace {
 
@@ -29,7 +31,7 @@ struct Comparison {
   std::vector<SameDirectory> same_directories{};
 };
 
-Result<Comparison> compare(const Layer& layer, BorrowedFd upper, BorrowedFd original);
+Result<Comparison> compare(const Layer& layer, const Uppers& uppers, BorrowedFd original);
 
 // Whether two regular files of `size` bytes hold the same.
 Result<bool> same_bytes(BorrowedFd a, BorrowedFd b, std::uint64_t size);

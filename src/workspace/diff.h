@@ -14,9 +14,9 @@ namespace glovebox::workspace {
 inline constexpr std::size_t kMostRenameCandidates = 2'000;
 inline constexpr std::uint64_t kMostRenameBytes = std::uint64_t{64} << 20;
 
-Result<std::vector<Change>> diff(const Layer& layer, BorrowedFd upper, BorrowedFd original);
+Result<std::vector<Change>> diff(const Layer& layer, const Uppers& uppers, BorrowedFd original);
 
-std::vector<Change> pair_renames(std::vector<Change> changes, BorrowedFd upper,
+std::vector<Change> pair_renames(std::vector<Change> changes, const Uppers& uppers,
                                  BorrowedFd original);
 
 // Takes output piece by piece. An error ends the writing.
@@ -34,13 +34,14 @@ enum class Reader : std::uint8_t {
 // Files larger than this, or with a zero byte in the beginning, are said to differ and not shown.
 inline constexpr std::uint64_t kLargestTextFile = std::uint64_t{4} << 20;
 
-// A unified diff with git's headers.
-Result<void> write_unified(const std::vector<Change>& changes, BorrowedFd upper,
-                           BorrowedFd original, Reader reader, const Sink& sink);
+// A unified diff with git's headers. `before` is the original, or between two branches everything
+// that the first of them is made of.
+Result<void> write_unified(const std::vector<Change>& changes, const Uppers& uppers,
+                           const Uppers& before, Reader reader, const Sink& sink);
 
 // One line for each change with the number of lines that came and went, and a sum.
-Result<void> write_stat(const std::vector<Change>& changes, BorrowedFd upper, BorrowedFd original,
-                        const Sink& sink);
+Result<void> write_stat(const std::vector<Change>& changes, const Uppers& uppers,
+                        const Uppers& before, const Sink& sink);
 
 // A gzipped tar (pax) stream: first .glovebox/changes.json, then every file, link and directory
 // that was added or changed, as it is in the box, owned by 0:0. Special files and files larger
@@ -48,7 +49,7 @@ Result<void> write_stat(const std::vector<Change>& changes, BorrowedFd upper, Bo
 struct TarBounds {
   std::uint64_t largest_file = std::uint64_t{8} << 30;
 };
-Result<void> write_tar_gz(const std::vector<Change>& changes, BorrowedFd upper, TarBounds bounds,
-                          const Sink& sink);
+Result<void> write_tar_gz(const std::vector<Change>& changes, const Uppers& uppers,
+                          TarBounds bounds, const Sink& sink);
 
 }  // namespace glovebox::workspace

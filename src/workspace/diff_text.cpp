@@ -40,12 +40,13 @@ Result<std::string> read_side(BorrowedFd root, const std::string& path, const No
   return text;
 }
 
-Result<Texts> read_texts(const Change& change, BorrowedFd upper, BorrowedFd original) {
+Result<Texts> read_texts(const Change& change, const Uppers& uppers, const Uppers& before) {
   Texts texts;
   const std::string& from = change.kind == ChangeKind::Renamed ? change.from : change.path;
-  TRY(texts.before, read_side(original, from, change.before, change.target_before, texts.is_shown));
-  TRY(texts.after,
-      read_side(upper, change.path, change.after, change.target_after, texts.is_shown));
+  TRY(texts.before, read_side(before.at(change.level_before), from, change.before,
+                              change.target_before, texts.is_shown));
+  TRY(texts.after, read_side(uppers.at(change.level), change.path, change.after,
+                             change.target_after, texts.is_shown));
   return texts;
 }
 
@@ -221,25 +222,25 @@ Result<void> write_stat_line(const Change& change, const Texts& texts, Counts& s
 
 }  // namespace
 
-Result<void> write_unified(const std::vector<Change>& changes, BorrowedFd upper,
-                           BorrowedFd original, Reader reader, const Sink& sink) {
+Result<void> write_unified(const std::vector<Change>& changes, const Uppers& uppers,
+                           const Uppers& before, Reader reader, const Sink& sink) {
   for (const Change& change : changes) {
     Texts texts;
     if (has_text(change)) {
-      TRY(texts, read_texts(change, upper, original));
+      TRY(texts, read_texts(change, uppers, before));
     }
     TRY_VOID(Writer(change, reader, sink).write(texts));
   }
   return {};
 }
 
-Result<void> write_stat(const std::vector<Change>& changes, BorrowedFd upper, BorrowedFd original,
-                        const Sink& sink) {
+Result<void> write_stat(const std::vector<Change>& changes, const Uppers& uppers,
+                        const Uppers& before, const Sink& sink) {
   Counts sum;
   for (const Change& change : changes) {
     Texts texts;
     if (has_text(change)) {
-      TRY(texts, read_texts(change, upper, original));
+      TRY(texts, read_texts(change, uppers, before));
     }
     TRY_VOID(write_stat_line(change, texts, sum, sink));
   }

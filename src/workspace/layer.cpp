@@ -104,16 +104,29 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
   facts.uid = ::geteuid();
   facts.upper_uid = request.upper_uid.value_or(::geteuid());
   facts.upper_gid = request.upper_gid.value_or(::getegid());
+  facts.below = request.below;
   TRY(facts.id, make_id(facts.created));
   TRY(Base base, make_base(original));
+  if (request.base) base = *request.base;
 
   const std::string draft = ".new-" + facts.id;
   if (::mkdirat(root.dir.get(), draft.c_str(), 0700) != 0) {
     return fail_os(errno, "make a layer in {}", root.path);
   }
   TRY(UniqueFd dir, open_file_at(root.dir, draft, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  TRY_VOID(fill_layer(dir, facts, base, node.mode & 01777U));
-  TRY_VOID(move_new(root.dir, draft, root.dir, facts.id));
+  const auto filled = [&]() -> Result<void> {
+    TRY_VOID(fill_layer(dir, facts, base, node.mode & 01777U));
+    if (request.fill) {
+      TRY(const UniqueFd upper,
+          open_file_at(dir, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+      TRY_VOID(request.fill(upper));
+    }
+    return move_new(root.dir, draft, root.dir, facts.id);
+  }();
+  if (!filled) {
+    (void)remove_tree(root.dir, draft);  // what is left is collected later
+    return unexpected(filled.error());
+  }
   std::string path = fmt::format("{}/{}", root.path, facts.id);
   return Layer(std::move(dir), std::move(path), std::move(facts), std::move(base));
 }
@@ -136,6 +149,25 @@ Result<Layer> open_layer(const LayerRoot& root, std::string_view id) {
 
 Result<UniqueFd> Layer::open_upper() const {
   return open_file_at(dir_, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+}
+
+Result<Uppers> Layer::open_uppers() const {
+  std::vector<UniqueFd> trees;
+  TRY(UniqueFd top, open_upper());
+  trees.push_back(std::move(top));
+  for (const std::string& id : facts_.below) {
+    TRY(UniqueFd tree, open_frozen(id));
+    trees.push_back(std::move(tree));
+  }
+  return Uppers(std::move(trees));
+}
+
+std::string Layer::frozen_path(const std::string& id) const {
+  return fmt::format("{}/{}/box/upper", path_.substr(0, path_.rfind('/')), id);
+}
+
+Result<UniqueFd> Layer::open_frozen(const std::string& id) const {
+  return open_file(frozen_path(id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 }
 
 Result<UniqueFd> Layer::open_original() const {

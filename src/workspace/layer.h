@@ -6,14 +6,19 @@
 //   ROOT/ID/base.json  the original at the session's start (base.h), and `known`
 //   ROOT/ID/commits/N/ journal and backups of the Nth commit (journal.h)
 //
+// A layer that others stand on (LayerFacts::below) is frozen by that: whoever goes on from it makes
+// another on top. Nothing is copied or moved, and it goes when the last that stands on it has gone.
+//
 // ROOT and every layer are 0700 and belong to whoever started the session, so no box and no other
 // user can name anything in them. A box reaches `upper` through its overlay mount and nothing else.
 #pragma once
 
 #include "workspace/base.h"
 #include "workspace/overlay_marks.h"
+#include "workspace/uppers.h"
 
 #include <chrono>
+#include <functional>
 
 namespace glovebox::workspace {
 
@@ -25,6 +30,9 @@ struct LayerFacts {
   uid_t uid = 0;        // who made the layer
   uid_t upper_uid = 0;  // to whom `upper` belongs on disk
   gid_t upper_gid = 0;
+  // Ids of the frozen layers that it stands on, the topmost first: nobody writes to them any more,
+  // and several layers may stand on the same.
+  std::vector<std::string> below{};
 
   friend bool operator==(const LayerFacts&, const LayerFacts&) = default;
 };
@@ -35,6 +43,12 @@ struct LayerRequest {
   // Owner of `upper` and `work`; nothing leaves them to whoever makes the layer.
   std::optional<uid_t> upper_uid{};
   std::optional<gid_t> upper_gid{};
+  // The layers that it stands on, the topmost first, and the moment that they all count from; or
+  // none, and then that moment is the present.
+  std::vector<std::string> below{};
+  std::optional<Base> base{};
+  // Puts something into `upper` before the layer is there: all of it is, or no layer.
+  std::function<Result<void>(BorrowedFd upper)> fill{};
 };
 
 // An open layer. Move-only: it holds the layer's directory.
@@ -56,6 +70,11 @@ class Layer {
   std::string work_path() const { return mount_path() + "/work"; }
 
   Result<UniqueFd> open_upper() const;
+  // That and the uppers of the layers below it.
+  Result<Uppers> open_uppers() const;
+  // Where the upper of a layer below it is.
+  std::string frozen_path(const std::string& id) const;
+  Result<UniqueFd> open_frozen(const std::string& id) const;
   // The original by its recorded path; Code::Denied when another directory is there now.
   Result<UniqueFd> open_original() const;
 

@@ -63,15 +63,29 @@ bool is_layer_id(std::string_view id) {
 }
 
 std::string encode_facts(const LayerFacts& facts) {
-  return json::serialize(json::object{{"version", 1},
-                                      {"id", facts.id},
-                                      {"origin", encode_bytes(facts.origin)},
-                                      {"created", fmt::format("{}", facts.created)},
-                                      {"mode", "overlay"},
-                                      {"marks", to_text(facts.prefix)},
-                                      {"uid", facts.uid},
-                                      {"upper_uid", facts.upper_uid},
-                                      {"upper_gid", facts.upper_gid}});
+  json::object object({{"version", 1},
+                       {"id", facts.id},
+                       {"origin", encode_bytes(facts.origin)},
+                       {"created", fmt::format("{}", facts.created)},
+                       {"mode", "overlay"},
+                       {"marks", to_text(facts.prefix)},
+                       {"uid", facts.uid},
+                       {"upper_uid", facts.upper_uid},
+                       {"upper_gid", facts.upper_gid}});
+  // Without any it is as programs that know of none write it.
+  if (!facts.below.empty()) object["below"] = json::array(facts.below.begin(), facts.below.end());
+  return json::serialize(object);
+}
+
+Result<std::vector<std::string>> decode_below(const json::value& value) {
+  if (!value.is_array()) return fail(Code::Invalid, "layer.json: below is no list");
+  std::vector<std::string> ids;
+  for (const json::value& item : value.get_array()) {
+    TRY(const std::string_view id, authority::json_text(item, "below"));
+    if (!is_layer_id(id)) return fail(Code::Invalid, "layer.json: not the id of a layer");
+    ids.emplace_back(id);
+  }
+  return ids;
 }
 
 Result<LayerFacts> decode_facts(std::string_view text) {
@@ -93,6 +107,9 @@ Result<LayerFacts> decode_facts(std::string_view text) {
   facts.uid = static_cast<uid_t>(uid);
   facts.upper_uid = static_cast<uid_t>(upper_uid);
   facts.upper_gid = static_cast<gid_t>(upper_gid);
+  if (const json::value* below = fields.find("below")) {
+    TRY(facts.below, decode_below(*below));
+  }
   TRY_VOID(fields.finish());
   return facts;
 }

@@ -18,8 +18,9 @@ std::optional<std::size_t> fingerprint(BorrowedFd root, const std::string& path)
   return std::hash<std::string>()(*text);
 }
 
-bool are_equal(BorrowedFd upper, BorrowedFd original, const Change& added, const Change& deleted) {
-  const auto a = open_regular_beneath(upper, added.path);
+bool are_equal(const Uppers& uppers, BorrowedFd original, const Change& added,
+               const Change& deleted) {
+  const auto a = open_regular_beneath(uppers.at(added.level), added.path);
   const auto b = open_regular_beneath(original, deleted.path);
   if (!a || !b) return false;
   return same_bytes(*a, *b, added.after.size).value_or(false);
@@ -27,8 +28,8 @@ bool are_equal(BorrowedFd upper, BorrowedFd original, const Change& added, const
 
 class Pairer {
  public:
-  Pairer(std::vector<Change> changes, BorrowedFd upper, BorrowedFd original)
-      : changes_(std::move(changes)), upper_(upper), original_(original) {}
+  Pairer(std::vector<Change> changes, const Uppers& uppers, BorrowedFd original)
+      : changes_(std::move(changes)), uppers_(uppers), original_(original) {}
 
   std::vector<Change> run() {
     collect();
@@ -72,11 +73,11 @@ class Pairer {
       if (const auto print = fingerprint(original_, changes_[i].path)) by_print.emplace(*print, i);
     }
     for (const std::size_t i : added) {
-      const auto print = fingerprint(upper_, changes_[i].path);
+      const auto print = fingerprint(uppers_.at(changes_[i].level), changes_[i].path);
       if (!print) continue;
       const auto candidate = by_print.find(*print);
       if (candidate == by_print.end()) continue;
-      if (!are_equal(upper_, original_, changes_[i], changes_[candidate->second])) continue;
+      if (!are_equal(uppers_, original_, changes_[i], changes_[candidate->second])) continue;
       join(changes_[i], changes_[candidate->second]);
       by_print.erase(candidate);
     }
@@ -92,7 +93,7 @@ class Pairer {
   }
 
   std::vector<Change> changes_;
-  BorrowedFd upper_;
+  const Uppers& uppers_;
   BorrowedFd original_;
   std::map<std::uint64_t, Indexes> added_;
   std::map<std::uint64_t, Indexes> deleted_;
@@ -102,14 +103,14 @@ class Pairer {
 
 }  // namespace
 
-std::vector<Change> pair_renames(std::vector<Change> changes, BorrowedFd upper,
+std::vector<Change> pair_renames(std::vector<Change> changes, const Uppers& uppers,
                                  BorrowedFd original) {
-  return Pairer(std::move(changes), upper, original).run();
+  return Pairer(std::move(changes), uppers, original).run();
 }
 
-Result<std::vector<Change>> diff(const Layer& layer, BorrowedFd upper, BorrowedFd original) {
-  TRY(Comparison comparison, compare(layer, upper, original));
-  return pair_renames(std::move(comparison.changes), upper, original);
+Result<std::vector<Change>> diff(const Layer& layer, const Uppers& uppers, BorrowedFd original) {
+  TRY(Comparison comparison, compare(layer, uppers, original));
+  return pair_renames(std::move(comparison.changes), uppers, original);
 }
 
 }  // namespace glovebox::workspace

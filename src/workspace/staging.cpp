@@ -70,7 +70,7 @@ Result<void> Stager::stage(BorrowedFd staged, const std::string& name, Change& c
                            Step& step) const {
   if (step.kind == StepKind::Remove) return {};
   const auto [parent_path, base_name] = split_path(change.path);
-  TRY(const UniqueFd dir, open_directory_beneath(upper_, parent_path));
+  TRY(const UniqueFd dir, open_directory_beneath(uppers_.at(change.level), parent_path));
   TRY(const Node node, look(dir, base_name));
   if (!same_file(node, change.after)) return unsteady(change.path);
   change.after = node;

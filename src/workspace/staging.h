@@ -4,6 +4,7 @@
 #include "workspace/change.h"
 #include "workspace/transaction.h"
 #include "workspace/tree_copy.h"
+#include "workspace/uppers.h"
 
 namespace glovebox::workspace {
 
@@ -16,8 +17,8 @@ enum class SetId : std::uint8_t { Drop, Keep };
 // size), so that the gate judges that.
 class Stager {
  public:
-  Stager(BorrowedFd upper, BorrowedFd original, const Node& root, MarkPrefix prefix)
-      : upper_(upper), original_(original), root_(root), prefix_(prefix) {}
+  Stager(const Uppers& uppers, BorrowedFd original, const Node& root, MarkPrefix prefix)
+      : uppers_(uppers), original_(original), root_(root), prefix_(prefix) {}
 
   // Fills step.staged_inode (Add, Replace) or the step's attributes (SetAttributes).
   Result<void> stage(BorrowedFd staged, const std::string& name, Change& change, SetId set_id,
@@ -30,7 +31,7 @@ class Stager {
   Result<void> make(BorrowedFd dir, const std::string& from, BorrowedFd staged,
                     const std::string& name, Change& change, const Attributes& attributes) const;
 
-  BorrowedFd upper_;
+  const Uppers& uppers_;
   BorrowedFd original_;
   Node root_;
   MarkPrefix prefix_;

@@ -176,7 +176,7 @@ class TarWriter {
   GzipSink& out_;
 };
 
-Result<void> write_member(TarWriter& tar, const Change& change, BorrowedFd upper,
+Result<void> write_member(TarWriter& tar, const Change& change, const Uppers& uppers,
                           TarBounds bounds) {
   Member member{.name = change.path,
                 .mode = change.after.mode & 01777U,
@@ -189,7 +189,7 @@ Result<void> write_member(TarWriter& tar, const Change& change, BorrowedFd upper
       return tar.begin(member);
     case NodeType::Symlink: member.type = '2'; return tar.begin(member);
     case NodeType::File: {
-      const auto fd = open_regular_beneath(upper, change.path);
+      const auto fd = open_regular_beneath(uppers.at(change.level), change.path);
       if (!fd) return {};  // gone since the comparison; the list still has it
       TRY(const Node node, look(*fd));
       if (node.size > bounds.largest_file) return {};
@@ -202,8 +202,8 @@ Result<void> write_member(TarWriter& tar, const Change& change, BorrowedFd upper
 
 }  // namespace
 
-Result<void> write_tar_gz(const std::vector<Change>& changes, BorrowedFd upper, TarBounds bounds,
-                          const Sink& sink) {
+Result<void> write_tar_gz(const std::vector<Change>& changes, const Uppers& uppers,
+                          TarBounds bounds, const Sink& sink) {
   GzipSink gzip(sink);
   TRY_VOID(gzip.open());
   TarWriter tar(gzip);
@@ -211,7 +211,7 @@ Result<void> write_tar_gz(const std::vector<Change>& changes, BorrowedFd upper, 
   for (const Change& change : changes) {
     const bool leaves_something =
         change.kind != ChangeKind::Deleted && change.kind != ChangeKind::Refused;
-    if (leaves_something) TRY_VOID(write_member(tar, change, upper, bounds));
+    if (leaves_something) TRY_VOID(write_member(tar, change, uppers, bounds));
   }
   TRY_VOID(tar.finish());
   return gzip.finish();

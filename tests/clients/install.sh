@@ -11,7 +11,7 @@ mkdir -p "$directory/javascript"
 stamp=$(cat "$here/requirements.txt" "$here/package-lock.json" | sha256sum | cut -d' ' -f1)
 [[ $(cat "$directory/stamp" 2>/dev/null) != "$stamp" ]] || exit 0
 
-python3 -m venv "$directory/python"
+python3 -m venv --clear "$directory/python"
 "$directory/python/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
 
 # The JavaScript SDK asks for Node 20, and Debian 12 has an older one: it comes with the Python packages.

@@ -11,19 +11,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +36,9 @@ namespace glovebox::launch {
 namespace {
 
 constexpr int kPatienceMs = 20'000;
+constexpr int kMeasuredMs = 400;
+constexpr int kMostTries = 400;
+constexpr int kPauseMs = 25;
 constexpr std::size_t kPooledCgroups = 12;  // two controllers, six ahead
 
 std::string launcher_program() {
@@ -83,12 +91,44 @@ std::uint64_t status_number(pid_t pid, const std::string& key) {
   return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at + key.size(), nullptr, 10);
 }
 
-// Directories of boxes and pools below the places where this plan's cgroups are made.
-std::size_t box_cgroups(const plan::LaunchPlan& plan) {
+// Processor time of a process so far.
+std::uint64_t cpu_ms(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/schedstat", pid));
+  EXPECT_TRUE(text);
+  return text ? std::strtoull(text->c_str(), nullptr, 10) / 1'000'000 : 0;
+}
+
+// Whether a parked box has come to where it waits: in a call that reads from its socket. An
+// ordinary user cannot look into it, and sees only that it sleeps.
+bool is_waiting(pid_t pid) {
+  if (const auto call = read_file(fmt::format("/proc/{}/syscall", pid))) {
+    return call->starts_with(fmt::format("{} ", SYS_recvmsg));
+  }
+  const auto status = read_file(fmt::format("/proc/{}/status", pid));
+  return status && status->find("State:\tS") != std::string::npos;
+}
+
+// What init itself works with: its socket, its cgroup, the launcher's pidfd, its private tmpfs.
+bool is_own_file(const std::string& file) {
+  return file == "/dev/null" || file.starts_with("socket:[") || file.ends_with("/tasks") ||
+         file == "anon_inode:[pidfd]" || file.starts_with("pidfd:") || file == "/tmp";
+}
+
+void kill_and_wait(pid_t pid) {
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  ASSERT_TRUE(handle);
+  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  pollfd wait{handle.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&wait, 1, kPatienceMs), 1);
+}
+
+// Directories of one launcher's boxes and pools, below where this plan's cgroups are made.
+std::size_t box_cgroups(const plan::LaunchPlan& plan, pid_t launcher) {
+  const std::string prefix = fmt::format("glovebox-{}-", launcher);
   std::size_t count = 0;
   for (const plan::Controller& controller : plan.cgroup.controllers) {
     for (const auto& entry : std::filesystem::directory_iterator(controller.parent)) {
-      if (entry.path().filename().string().starts_with("glovebox-")) ++count;
+      if (entry.path().filename().string().starts_with(prefix)) ++count;
     }
   }
   return count;
@@ -110,13 +150,14 @@ class LauncherProcess : public testing::Test {
     client_.emplace(*std::move(client));
   }
 
-  Result<RemoteBox> start(const plan::LaunchPlan& plan, UniqueFd& output) {
+  Result<RemoteBox> start(const plan::LaunchPlan& plan, UniqueFd& output,
+                          std::uint32_t keep_parked = 0) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     output = UniqueFd(ends[0]);
     const UniqueFd theirs(ends[1]);
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    return client_->start_box(plan, {null.get(), theirs.get(), theirs.get()});
+    return client_->start_box(plan, {null.get(), theirs.get(), theirs.get()}, keep_parked);
   }
 
   Ended run(const plan::LaunchPlan& plan) {
@@ -129,8 +170,59 @@ class LauncherProcess : public testing::Test {
     return ended;
   }
 
+  // The same in a box that waited for it; boxes are parked until there is one.
+  Ended run_parked(const plan::LaunchPlan& plan, std::uint32_t keep = 1) {
+    for (int i = 0; i < kMostTries; ++i) {
+      UniqueFd output;
+      auto box = start(plan, output, keep);
+      EXPECT_TRUE(box) << (box ? "" : box.error().message);
+      if (!box) return {};
+      Ended ended = follow(*box, output);
+      EXPECT_TRUE(client_->await_end(box->id));
+      if (box->was_parked) return ended;
+      pollfd nothing{-1, 0, 0};
+      (void)::poll(&nothing, 1, kPauseMs);  // the launcher parks when it is not asked for anything
+    }
+    ADD_FAILURE() << "no box was parked";
+    return {};
+  }
+
+  // The inits of the boxes that wait: all children of a launcher that has no other box.
+  std::vector<pid_t> await_parked(std::size_t count) {
+    for (int i = 0; i < kMostTries; ++i) {
+      const auto text = read_file(fmt::format("/proc/{0}/task/{0}/children", client_->pid()));
+      EXPECT_TRUE(text);
+      std::istringstream words(text ? *text : "");
+      const std::vector<pid_t> pids{std::istream_iterator<pid_t>(words), {}};
+      if (pids.size() == count && std::ranges::all_of(pids, is_waiting)) return pids;
+      pollfd nothing{-1, 0, 0};
+      (void)::poll(&nothing, 1, kPauseMs);
+    }
+    ADD_FAILURE() << "there are never " << count << " boxes parked";
+    return {};
+  }
+
   std::optional<LauncherClient> client_;
 };
+
+// What can be seen from inside that could differ between two ways of starting a box. The numbers
+// that differ from box to box are left out.
+constexpr const char* kLookAround =
+    "grep -v -E 'ctxt|^Vm|^Rss|^Hugetlb|Pid|^NS|gid:.[0-9]*$' /proc/self/status; id; hostname; "
+    "pwd; "
+    "umask; ulimit -a; env | sort; cut -d' ' -f 4- /proc/self/mountinfo | sort; "
+    "stat -c '%A %u %g %N' / /* /dev/* /tmp /run/* /home/* /var/*; "
+    "ls -l /proc/self/fd | cut -c 1-10; "
+    "cat /proc/self/cgroup /proc/1/cmdline /proc/self/uid_map /proc/self/setgroups; "
+    "ls -l /proc/1/fd; grep -E 'Cap|Seccomp|NoNewPrivs|Groups|Threads' /proc/1/status; "
+    "cat /proc/net/dev; ls /proc | grep -c -E '^[0-9]+$'; readlink /proc/self/exe";
+
+std::string seen(const Ended& ended) {
+  EXPECT_EQ(ended.last, MessageKind::Exited);
+  EXPECT_GT(ended.output.size(), 1000u) << ended.output;
+  // The uid outside is each box's own.
+  return std::regex_replace(ended.output, std::regex("\\b19000[0-9]{5}\\b"), "UID");
+}
 
 TEST_F(LauncherProcess, RunsACommandAndReturnsItsCode) {
   const Ended ended = run(plan_for({"sh", "-c", "echo from inside; exit 7"}));
@@ -216,13 +308,28 @@ TEST_F(LauncherProcess, AThousandBoxesLeaveNoGrowth) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(run(plan).code, 0);
   const std::uint64_t memory = status_number(client_->pid(), "VmRSS:");
   const std::uint64_t files = status_number(client_->pid(), "FDSize:");
-  const std::size_t cgroups = box_cgroups(plan);
+  const pid_t launcher = client_->pid();
+  const std::size_t cgroups = box_cgroups(plan, launcher);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(run(plan).code, 0);
   EXPECT_LE(status_number(client_->pid(), "VmRSS:"), memory + 256) << "KiB";
   EXPECT_EQ(status_number(client_->pid(), "FDSize:"), files);
-  EXPECT_LE(box_cgroups(plan), cgroups + kPooledCgroups);
+  EXPECT_LE(box_cgroups(plan, launcher), cgroups + kPooledCgroups);
   client_.reset();
-  EXPECT_EQ(box_cgroups(plan), 0u) << "a launcher that ends takes its cgroups along";
+  EXPECT_EQ(box_cgroups(plan, launcher), 0u) << "a launcher that ends takes its cgroups along";
+}
+
+// The client may keep the handle of a box that is gone; the launcher must have forgotten its own.
+TEST_F(LauncherProcess, AnEndedBoxCostsTheLauncherNothing) {
+  UniqueFd output;
+  const auto box = start(plan_for({"true"}), output);
+  ASSERT_TRUE(box) << box.error().message;
+  EXPECT_EQ(follow(*box, output).code, 0);
+  ASSERT_TRUE(client_->await_end(box->id));
+  EXPECT_EQ(run(plan_for({"true"})).code, 0);
+  const std::uint64_t before = cpu_ms(client_->pid());
+  pollfd nothing{-1, 0, 0};
+  EXPECT_EQ(::poll(&nothing, 1, kMeasuredMs), 0);  // the time that is measured
+  EXPECT_LT(cpu_ms(client_->pid()) - before, kMeasuredMs / 2);
 }
 
 TEST_F(LauncherProcess, BoxesRunAtTheSameTime) {
@@ -247,6 +354,110 @@ TEST_F(LauncherProcess, KillingTheLauncherEndsItsBoxes) {
   ASSERT_EQ(::kill(client_->pid(), SIGKILL), 0);
   pollfd wait{box->init.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&wait, 1, kPatienceMs), 1) << "init is still there";
+}
+
+TEST_F(LauncherProcess, AParkedBoxIsLikeAnyOther) {
+  const plan::LaunchPlan plan = plan_for({"sh", "-c", kLookAround});
+  const std::string cold = seen(run(plan));
+  EXPECT_EQ(seen(run_parked(plan)), cold);
+}
+
+TEST_F(LauncherProcess, AParkedBoxGetsTheGrantsOfItsOwnPlanAlone) {
+  std::string directory = "/tmp/glovebox-parked-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const std::string note = directory + "/note";
+  const plan::LaunchPlan with =
+      plan_for({"sh", "-c", fmt::format("{}; echo written > {}", kLookAround, note)},
+               [&](plan::SandboxSpec& spec) { hand_in(spec, "write=" + directory); });
+  const std::string cold = seen(run(with));
+  std::filesystem::remove(note);
+  EXPECT_EQ(seen(run_parked(with)), cold);
+  EXPECT_TRUE(std::filesystem::exists(note));
+  std::filesystem::remove_all(directory);
+  // The tree that the boxes in the pool were begun for is gone: nobody gets it from one of them.
+  UniqueFd output;
+  EXPECT_FALSE(start(with, output, 1));
+  EXPECT_EQ(run_parked(plan_for({"ls", "-d", directory})).code, 2);
+}
+
+TEST_F(LauncherProcess, AParkedBoxHoldsNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can look into a box's init";
+  for (const bool has_tree : {false, true}) {
+    const plan::LaunchPlan plan = plan_for({"true"}, [&](plan::SandboxSpec& spec) {
+      if (has_tree) hand_in(spec, "read=/var/lib");
+    });
+    (void)run_parked(plan);
+    for (const pid_t pid : await_parked(has_tree ? 2 : 1)) {
+      for (const auto& entry :
+           std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
+        const std::string file = std::filesystem::read_symlink(entry.path());
+        EXPECT_TRUE(is_own_file(file))
+            << "descriptor " << entry.path().filename() << " is " << file;
+      }
+      const auto mounts = read_file(fmt::format("/proc/{}/mountinfo", pid));
+      ASSERT_TRUE(mounts);
+      EXPECT_EQ(mounts->find("/var/lib"), std::string::npos) << *mounts;
+      const auto children = read_file(fmt::format("/proc/{0}/task/{0}/children", pid));
+      ASSERT_TRUE(children);
+      EXPECT_EQ(*children, "") << "nobody's code runs in it";
+    }
+  }
+}
+
+TEST_F(LauncherProcess, AParkedBoxThatDiesIsPutAway) {
+  const plan::LaunchPlan plan = plan_for({"true"});
+  (void)run_parked(plan);
+  const std::vector<pid_t> before = await_parked(1);
+  ASSERT_EQ(before.size(), 1u);
+  kill_and_wait(before.front());
+  EXPECT_EQ(run(plan).code, 0);
+  const std::vector<pid_t> after = await_parked(1);
+  EXPECT_NE(after, before) << "another one takes its place";
+  EXPECT_EQ(run_parked(plan).code, 0);
+}
+
+TEST_F(LauncherProcess, ThoseWhoseBoxesKeepDyingAreNotMadeForEver) {
+  const plan::LaunchPlan plan = plan_for({"true"});
+  (void)run_parked(plan);
+  for (std::uint32_t i = 0; i < ParkedBoxes::kMaxLosses; ++i) {
+    for (const pid_t pid : await_parked(1)) kill_and_wait(pid);
+  }
+  (void)await_parked(0);
+  EXPECT_EQ(run_parked(plan).code, 0) << "until somebody asks again";
+}
+
+TEST_F(LauncherProcess, WhoComesTooLateForAParkedBoxGetsAnother) {
+  constexpr std::uint32_t kKept = 3;
+  constexpr std::size_t kAsked = 12;
+  const plan::LaunchPlan plan = plan_for({"true"});
+  for (int round = 0; round < 6; ++round) {
+    std::vector<RemoteBox> boxes;
+    std::vector<UniqueFd> outputs(kAsked);
+    for (UniqueFd& output : outputs) {
+      auto box = start(plan, output, kKept);
+      ASSERT_TRUE(box) << box.error().message;
+      boxes.push_back(*std::move(box));
+    }
+    for (std::size_t i = 0; i < kAsked; ++i) EXPECT_EQ(follow(boxes[i], outputs[i]).code, 0);
+    for (const RemoteBox& box : boxes) EXPECT_TRUE(client_->await_end(box.id));
+    EXPECT_LE(client_->parked().parked, kKept);
+  }
+  EXPECT_EQ(await_parked(kKept).size(), kKept) << "as many as were asked for, and no more";
+  const pid_t launcher = client_->pid();
+  client_.reset();
+  EXPECT_EQ(box_cgroups(plan, launcher), 0u) << "parked boxes leave nothing";
+}
+
+TEST_F(LauncherProcess, ParkedBoxesEndWithTheLauncher) {
+  const plan::LaunchPlan plan = plan_for({"true"});
+  (void)run_parked(plan);
+  const std::vector<pid_t> parked = await_parked(1);
+  ASSERT_EQ(parked.size(), 1u);
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, parked.front(), 0)));
+  ASSERT_TRUE(handle);
+  ASSERT_EQ(::kill(client_->pid(), SIGKILL), 0);
+  pollfd wait{handle.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wait, 1, kPatienceMs), 1) << "a parked box is still there";
 }
 
 }  // namespace

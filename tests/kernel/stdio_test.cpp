@@ -111,6 +111,16 @@ TEST_P(Stdio, ReaderThatGoesAwayEndsTheWriter) {
   EXPECT_NE(outcome.code, 0);
 }
 
+// With a limit on the output glovebox carries it, so a full disk is met by glovebox.
+TEST_P(Stdio, LostOutputIsAnError) {
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  Settings settings;
+  settings.out = full.get();
+  const Outcome outcome = run({"--output-limit", "1MiB"}, {"/bin/echo", "something"}, settings);
+  EXPECT_THAT(outcome, ended_with(125));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("No space left on device"));
+}
+
 TEST_P(Stdio, SignalsStartAtTheirDefaults) { EXPECT_THAT(probe({}, {"signals"}), ended_with(0)); }
 
 BOX_TEST_TIERS(Stdio);

@@ -4,8 +4,10 @@ Rows are named by their number in the table of docs/reference/mcp.md. Every test
 server over its standard streams, and the boxes are real.
 """
 import os
+import re
 import shutil
 import tempfile
+import time
 import unittest
 
 from client import (BAD, Server, full_access, managed, path_entry, read_only, special, state,
@@ -288,19 +290,113 @@ class Pending(McpTest):
         write = "open(%r, 'w').write('x')" % (self.other + "/f")
         self.assertEqual(self.repl(INTERRUPT + write, self.fa).texts[-1], "1\n")
 
-    def test_row_50_and_51_bundles_survive_errors(self):
-        self.repl("import time\nprint('a' * 60 + '\\n' * 1, end='')\n"
-                  "for i in range(200): print('line', i, 'x' * 30)\ntime.sleep(100)", self.ww, 500)
+    def transcript(self, reply):
+        path = reply.text.split("full output: ")[1].split("]")[0]
+        with open(path) as file:
+            return path, file.read()
+
+    def test_row_50_and_51_bundles_survive_errors_and_changes(self):
+        reply = self.repl("import time\nfor i in range(300): print('line', i, 'x' * 30)\nprint('begun')\n"
+                          "time.sleep(100)", self.ww, 0)
+        told = reply.text
+        while "begun" not in told:
+            reply = self.repl("", None, 50)
+            told += reply.text
         self.assertRefused(self.repl("1", BAD), PARSE)
-        reply = self.repl(INTERRUPT)
-        first = self.repl("for i in range(300): print('next', i, 'x' * 30)", self.ww).text
-        self.assertIn("full output: ", first)
-        path = first.split("full output: ")[1].split("]")[0]
-        with open(path) as transcript:
-            text = transcript.read()
-        self.assertEqual(len(text.splitlines()), 300)
+        path, text = self.transcript(reply if "full output" in reply.text else self.repl("", self.ww, 0))
+        self.assertEqual(text.splitlines()[:300], ["line %d %s" % (i, "x" * 30) for i in range(300)])
         self.assertNotIn("repl status", text)
-        self.assertIn("KeyboardInterrupt", reply.text)
+        # Another sandbox, another session, another bundle; what was told of stays as it is.
+        reply = self.repl("for i in range(300): print('next', i, 'x' * 30)", self.ro)
+        other, fresh = self.transcript(reply)
+        self.assertNotEqual(other, path)
+        self.assertEqual(len(fresh.splitlines()), 300)
+        with open(path) as file:
+            self.assertTrue(file.read().startswith(text))
+
+
+class Guardrail(McpTest):
+    EAT = "x = bytearray(10**9)"
+
+    def setUp(self):
+        super().setUp()
+        self.start("--sandbox", "inherit", "--allow", "memory=200MiB")
+        reply = self.repl("1", self.ww)
+        if "limit.memory" in reply.text or reply.is_error:
+            self.skipTest("this host cannot limit memory for this user: " + reply.text)
+
+    def test_row_22_and_23_killed_while_busy(self):
+        self.repl("import time\ntime.sleep(0.2)\n" + self.EAT, self.ww, 0)
+        reply = self.repl("")
+        while "status: busy" in reply.text:
+            reply = self.repl("")
+        self.assertFalse(reply.is_error, reply)
+        self.assertIn("[repl] worker killed by memory guardrail: rss=200MB limit=200MB", reply.text)
+        self.assertIn("[repl] previous request aborted; retry your last input", reply.text)
+        self.assertRefused(self.repl("1+1"), MISSING)
+        self.assertEqual(self.repl("1+1", self.ww).texts[-1], "2\n")
+
+    def test_row_24_killed_while_idle(self):
+        self.repl("import threading, time\ndef eat():\n  time.sleep(0.3)\n  globals()['y'] = bytearray(10**9)\n"
+                  "threading.Thread(target=eat).start()", self.ww)
+        deadline = time.monotonic() + 60
+        while not (reply := self.repl("")).is_error and time.monotonic() < deadline:
+            self.assertEqual(reply.text, IDLE)
+        self.assertRefused(reply, MISSING)
+        reply = self.repl("1+1", self.ww)
+        self.assertIn("[repl] worker killed by memory guardrail", reply.text)
+        self.assertIn("[repl] worker was idle; new session started", reply.text)
+        self.assertEqual(reply.texts[-1], "2\n")
+
+
+class Pages(McpTest):
+    LINES = "for i in range(3000): print('line', i)"
+
+    def setUp(self):
+        super().setUp()
+        self.start("--sandbox", "inherit", "--oversized-output", "pager")
+
+    def begin_pages(self, code=LINES):
+        reply = self.repl(code, self.ww)
+        self.assertRegex(reply.texts[-1], r"^--More-- \(\d+p, \d+\.\d%, @0\.\.\d+/\d+\)$")
+        return reply
+
+    def test_row_45_to_46_pages_need_no_sandbox(self):
+        first = self.begin_pages()
+        self.repl("x = 1", self.ww)
+        self.begin_pages()
+        for meta in (None, BAD, self.fa):
+            reply = self.repl("", meta)
+            self.assertFalse(reply.is_error)
+            self.assertNotEqual(reply.texts[0], first.texts[0])
+            self.assertIn("--More--", reply.texts[-1])
+        for meta in (None, self.fa):
+            self.assertEqual(self.repl(":q", meta).text, IDLE)
+            self.assertEqual(self.repl("x", self.ww).text, "1\n")  # no restart
+            self.begin_pages()
+
+    def test_row_47_the_request_goes_on(self):
+        reply = self.repl(self.LINES + "\nimport time\ntime.sleep(100)", self.ww, 0)
+        while "--More--" not in reply.text:
+            self.assertIn("status: busy", reply.text)
+            reply = self.repl("", None, 20)
+        reply = self.repl(":q")
+        self.assertFalse(reply.is_error)
+        self.assertIn("status: busy", reply.text)
+        self.assertIn("KeyboardInterrupt", self.repl(INTERRUPT).text)
+
+    def test_row_48_nothing_is_started_for_a_command(self):
+        self.repl("import os\n" + self.LINES + "\nos._exit(3)", self.ww)
+        reply = self.repl(":q", self.ro)
+        self.assertFalse(reply.is_error)
+        self.assertRefused(self.repl(""), MISSING)  # there is no session
+
+    def test_row_49_a_restart_shows_no_old_page(self):
+        self.begin_pages()
+        self.assertEqual(self.repl(RESTART, self.ro).texts, [RESTARTED])
+        self.assertEqual(self.repl("", self.ro).text, IDLE)
+        # Without a pager a colon is code like any other.
+        self.assertIn("SyntaxError", self.repl(":q", self.ro).text)
 
 
 class Profiles(McpTest):
@@ -419,6 +515,10 @@ class Profiles(McpTest):
         self.assertRefused(self.repl("1", deeper), "cannot enforce sandbox")
 
     def test_row_69_and_70_helpers_of_the_client_do_not_matter(self):
+        self.server.close()
+        os.environ["MCP_REPL_USE_LINUX_BWRAP"] = "0"
+        self.addCleanup(os.environ.pop, "MCP_REPL_USE_LINUX_BWRAP")
+        self.start()
         meta = workspace_write(self.cwd)
         for key in ("codex/sandbox-state-meta", "codex/sandbox-state"):
             meta[key]["useLegacyLandlock"] = True
@@ -429,6 +529,19 @@ class Profiles(McpTest):
         meta = workspace_write(self.cwd)
         meta["codex/sandbox-state"] = read_only(self.cwd)["codex/sandbox-state"]
         self.assertRefused(self.repl("1", meta), "disagree")
+
+
+class Table(unittest.TestCase):
+    def test_every_row_has_a_test(self):
+        """The table has 70 rows; names of tests say which they are about."""
+        rows = set()
+        for kind in McpTest.__subclasses__():
+            for name in dir(kind):
+                found = re.match(r"test_row_(\d+)(?:_(and|to)_(\d+))?", name)
+                if found:
+                    first, last = int(found[1]), int(found[3] or found[1])
+                    rows |= set(range(first, last + 1)) if found[2] == "to" else {first, last}
+        self.assertEqual(sorted(rows), list(range(1, 71)))
 
 
 if __name__ == "__main__":

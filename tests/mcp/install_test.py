@@ -65,6 +65,28 @@ class Install(unittest.TestCase):
         self.assertIn("glovebox-python", json.loads(self.read(".cursor/mcp.json"))["mcpServers"])
         self.assertIn("glovebox-python", json.loads(self.read(".vscode/mcp.json"))["servers"])
 
+    def test_without_a_choice_nothing_is_written(self):
+        self.write(".codex/config.toml", CODEX)
+        self.write(".claude.json", CLAUDE)
+        told = self.install()
+        self.assertEqual(told.returncode, 125)
+        self.assertIn("--client", told.stderr)
+        self.assertEqual([line.split(":")[0] for line in told.stdout.splitlines()],
+                         ["codex", "claude"])
+        self.assertIn(self.home + "/.codex/config.toml", told.stdout)
+        self.assertIn('"inherit-codex"', told.stdout)
+        self.assertEqual(self.read(".codex/config.toml"), CODEX)
+        self.assertEqual(self.read(".claude.json"), CLAUDE)
+        self.assertEqual(sorted(os.listdir(self.home)), [".claude.json", ".codex"])
+
+    def test_all_are_those_that_are_found(self):
+        self.write(".claude.json", CLAUDE)
+        self.assertEqual(self.install("--all").returncode, 0)
+        self.assertIn("glovebox-python", self.read(".codex/config.toml"))
+        self.assertIn("glovebox-python", self.read(".claude.json"))
+        self.assertEqual(sorted(os.listdir(self.home)), [".claude.json", ".codex"])
+        self.assertNotEqual(self.install("--all", "--client", "codex").returncode, 0)
+
     def test_what_is_refused_changes_nothing(self):
         self.write(".claude.json", "{ not json")
         refused = self.install("--client", "claude")

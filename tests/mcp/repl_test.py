@@ -1,4 +1,5 @@
 """The tool `repl` as agents know it: replies to the letter, time, interrupts, ends, large output."""
+import base64
 import json
 import os
 import re
@@ -7,6 +8,12 @@ import unittest
 
 from client import Server
 from inherit_test import IDLE, INTERRUPT, RESTART, RESTARTED, SLEEP, McpTest
+
+
+def resident(server):
+    """Bytes of memory that the server's process has."""
+    with open("/proc/%d/statm" % server.process.pid) as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 class ExplicitTest(McpTest):
@@ -223,17 +230,106 @@ class LargeOutput(ExplicitTest):
 
     def test_a_flood_does_not_fill_the_server(self):
         self.repl("1")
-        pid = self.server.process.pid
-
-        def resident():
-            with open("/proc/%d/statm" % pid) as statm:
-                return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-        before = resident()
+        before = resident(self.server)
         reply = self.repl("line = 'x' * 1023\nfor i in range(102400): print(line)", None, 110_000)
         self.assertIn("full output: ", reply.text)
         path = reply.text.split("full output: ")[1].split("]")[0]
         self.assertEqual(os.path.getsize(path), 100 << 20)
-        self.assertLess(resident() - before, 32 << 20)
+        self.assertLess(resident(self.server) - before, 32 << 20)
+
+
+class Pager(McpTest):
+    """--oversized-output pager: the same output in pages (25)."""
+
+    def setUp(self):
+        super().setUp()
+        self.start("--oversized-output", "pager")
+
+    def test_pages_commands_and_the_end(self):
+        first = self.repl("for i in range(1000): print('line %03d' % i)")
+        self.assertEqual(first.texts[-1], "--More-- (2p, 38.8%, @0..3492/9000)")
+        self.assertEqual(first.texts[0], "".join("line %03d\n" % i for i in range(388)))
+        self.assertEqual(self.repl("").texts[0].splitlines()[0], "line 388")
+        self.assertEqual(self.repl(":/line 9").texts[0].splitlines()[0], "line 900")
+        self.assertEqual(self.repl(":n").texts[0].splitlines()[0], "line 901")
+        self.assertEqual(self.repl(":seek line 11").texts[0].splitlines()[0], "line 010")
+        self.assertEqual(self.repl(":matches -n 1 line 77").texts, ["@6930: line 770\n[pager] 10 matches\n"])
+        end = self.repl(":tail 3l")
+        self.assertEqual(end.texts[-1], "(END, 100.0%, @8973..9000/9000)")
+        self.assertEqual(self.repl("").text, IDLE)
+        self.assertEqual(self.repl("1+1").text, "2\n")
+        self.assertIn("SyntaxError", self.repl(":tail").text)
+
+    def test_other_code_dismisses_it(self):
+        self.repl("print('x' * 9000)")
+        self.assertEqual(self.repl("1+1").text, "2\n")
+        self.assertEqual(self.repl("").text, IDLE)
+
+    def test_one_mark_for_errors_over_many_pages(self):
+        reply = self.repl("import sys\nfor i in range(1000): print('error', i, file=sys.stderr)")
+        text = reply.texts[0]
+        while "END" not in reply.texts[-1]:
+            reply = self.repl("")
+            text += reply.texts[0]
+        self.assertEqual(text.count("stderr: "), 1)
+        self.assertEqual(len(text.splitlines()), 1000)
+
+    def test_a_flood_does_not_fill_the_server(self):
+        self.repl("1")
+        before = resident(self.server)
+        reply = self.repl("line = 'x' * 1023\nfor i in range(102400): print(line)", None, 110_000)
+        self.assertIn("[repl] output truncated (older output dropped)", reply.text)
+        self.assertLess(resident(self.server) - before, 32 << 20)
+
+
+class Figures(ExplicitTest):
+    """Images of matplotlib (22), with a stand-in of it that writes the smallest PNG there is."""
+
+    PYPLOT = """
+import base64
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+figures = {}
+class Figure:
+    def savefig(self, file, format): file.write(PNG)
+def figure(number=None):
+    number = number or len(figures) + 1
+    return figures.setdefault(number, Figure())
+def get_fignums(): return sorted(figures)
+def close(figure):
+    for number in [n for n in figures if figures[n] is figure]: del figures[number]
+def show():
+    import importlib, os
+    importlib.import_module(os.environ["MPLBACKEND"].removeprefix("module://")).show()
+"""
+
+    def setUp(self):
+        super().setUp()
+        os.makedirs(self.cwd + "/matplotlib")
+        with open(self.cwd + "/matplotlib/__init__.py", "w"):
+            pass
+        with open(self.cwd + "/matplotlib/pyplot.py", "w") as file:
+            file.write(self.PYPLOT)
+        self.repl("import sys\nsys.path.insert(0, %r)\nfrom matplotlib import pyplot" % self.cwd)
+
+    def kinds(self, reply):
+        return [item["type"] for item in reply.content]
+
+    def test_22_a_figure_comes_before_what_is_printed_after_it(self):
+        reply = self.repl("print('before')\npyplot.figure()\npyplot.show()\nprint('after')")
+        self.assertEqual(self.kinds(reply), ["text", "image", "text"])
+        self.assertEqual([reply.texts[0], reply.texts[1]], ["before\n", "after\n"])
+        self.assertEqual(reply.images[0]["mimeType"], "image/png")
+        self.assertTrue(base64.b64decode(reply.images[0]["data"]).startswith(b"\x89PNG"))
+
+    def test_22_a_figure_that_nobody_showed_comes_at_the_end(self):
+        self.assertEqual(self.kinds(self.repl("_ = pyplot.figure()\nprint('x')")), ["text", "image"])
+
+    def test_22_many_figures_go_to_a_bundle(self):
+        reply = self.repl("for i in range(6): pyplot.figure()\npyplot.show()")
+        self.assertEqual(len(reply.images), 2)
+        self.assertIn("first and last images shown inline", reply.text)
+        path = reply.text.split("bundle index: ")[1].split("]")[0]
+        self.assertEqual(sorted(os.listdir(path + "/images")), ["%03d.png" % (i + 1) for i in range(6)])
 
 
 class Bash(McpTest):
@@ -352,6 +448,15 @@ class Protocol(ExplicitTest):
         after = {name for name in os.listdir("/tmp") if name.startswith("glovebox-mcp-")}
         self.assertLess(len(after), len(before))
         self.assertEqual(os.listdir(self.cwd), [])
+
+
+class Denials(McpTest):
+    def test_the_sandbox_tells_what_was_refused_and_what_would_allow_it(self):
+        self.start("--allow", "connect=127.9.9.9:9")
+        self.repl("import socket\ns = socket.socket()\ns.connect_ex(('192.0.2.1', 443))")
+        told = json.loads(self.server.call("sandbox", {})["result"]["content"][0]["text"])
+        self.assertEqual(len(told["denied"]), 1, told)
+        self.assertIn("connect=192.0.2.1:443", told["denied"][0])
 
 
 class Layered(McpTest):

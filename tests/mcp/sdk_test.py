@@ -1,12 +1,16 @@
-"""Real clients: the official SDKs for Python and TypeScript, in the versions that
-tests/mcp/sdk_versions.txt pins. Skipped by name where they are not installed."""
+"""Real clients: the official SDKs for Python and TypeScript and the Inspector's command line, in the versions that
+tests/clients pins. ./dev test installs them; elsewhere these tests are skipped by name."""
+import json
 import os
 import subprocess
-import sys
 import unittest
 
 from client import GLOVEBOX
 from inherit_test import McpTest
+
+CLIENTS = os.environ.get("GLOVEBOX_CLIENTS", "")
+NODE = CLIENTS + "/python/bin/node"
+PACKAGES = CLIENTS + "/javascript"
 
 JAVASCRIPT = """
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -43,29 +47,53 @@ asyncio.run(main())
 """
 
 
+def needs_clients(test):
+    """Whoever says that nothing may be skipped gets a failure."""
+    there = os.path.exists(NODE) or os.environ.get("GLOVEBOX_CI_STRICT") == "1"
+    return unittest.skipUnless(there, "the published clients are not installed (tests/clients/install.sh)")(test)
+
+
+class NodeScript:
+    """A script among the packages, where it finds them."""
+
+    def __init__(self, text):
+        self.path = os.path.join(PACKAGES, "glovebox-test-%d.mjs" % os.getpid())
+        with open(self.path, "w") as file:
+            file.write(text)
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        os.unlink(self.path)
+
+
+@needs_clients
 class Sdk(McpTest):
+    def run_client(self, words):
+        return subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=self.cwd)
+
     def test_typescript(self):
-        place = os.environ.get("GLOVEBOX_MCP_SDK_JS", "")
-        if not os.path.isdir(place + "/node_modules/@modelcontextprotocol/sdk"):
-            self.skipTest("GLOVEBOX_MCP_SDK_JS names no directory with @modelcontextprotocol/sdk")
-        script = os.path.join(place, "glovebox-test-%d.mjs" % os.getpid())
-        with open(script, "w") as file:
-            file.write(JAVASCRIPT)
-        try:
-            done = subprocess.run(["node", script, GLOVEBOX, self.cwd], capture_output=True,
-                                  text=True, timeout=120, cwd=place)
-        finally:
-            os.unlink(script)
+        with NodeScript(JAVASCRIPT) as script:
+            done = self.run_client([NODE, script, GLOVEBOX, self.cwd])
         self.assertEqual(done.stdout, '["repl",[{"type":"text","text":"42\\n"}],"-32602"]\n',
                          done.stderr)
 
     def test_python(self):
-        python = os.environ.get("GLOVEBOX_MCP_SDK_PYTHON", sys.executable)
-        if subprocess.run([python, "-c", "import mcp"], capture_output=True).returncode != 0:
-            self.skipTest("GLOVEBOX_MCP_SDK_PYTHON names no Python with the package mcp")
-        done = subprocess.run([python, "-c", PYTHON, GLOVEBOX, self.cwd], capture_output=True,
-                              text=True, timeout=120)
+        done = self.run_client([CLIENTS + "/python/bin/python3", "-c", PYTHON, GLOVEBOX, self.cwd])
         self.assertEqual(done.stdout, '["repl", "42\\n", ["p"]]\n', done.stderr)
+
+    def inspect(self, *words):
+        command = PACKAGES + "/node_modules/@modelcontextprotocol/inspector-cli/build/cli.js"
+        done = self.run_client([NODE, command, "--cli", GLOVEBOX, "mcp", *words])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_inspector(self):
+        tools = self.inspect("--method", "tools/list")["tools"]
+        self.assertEqual([tool["name"] for tool in tools], ["repl", "files", "sandbox", "session"])
+        called = self.inspect("--method", "tools/call", "--tool-name", "repl", "--tool-arg", "input=6*7")
+        self.assertEqual(called, {"content": [{"type": "text", "text": "42\n"}], "isError": False})
 
 
 if __name__ == "__main__":

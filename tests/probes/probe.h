@@ -53,5 +53,6 @@ std::span<const Probe> ipc_probes();
 std::span<const Probe> exec_probes();
 std::span<const Probe> wall_probes();
 std::span<const Probe> egress_probes();
+std::span<const Probe> proof_probes();
 
 }  // namespace glovebox::probe

@@ -289,6 +289,126 @@ class Runs(ServiceTest):
         self.assertStatus(session.get("/pty"), 426)
 
 
+class Frames:
+    """Standard events from a connection, one after the other."""
+
+    def __init__(self, service, method, path, body=None, headers=None):
+        self.connection = service.connect()
+        headers = dict({"Accept": "text/event-stream; profile=standard"}, **(headers or {}))
+        self.connection.request(method, path, body=json.dumps(body) if body else None, headers=headers)
+        self.response = self.connection.getresponse()
+        self.status = self.response.status
+
+    def next(self):
+        frame = {}
+        while True:
+            line = self.response.readline().decode()
+            if not line:
+                return None
+            if line == "\n":
+                frame["data"] = json.loads(frame["data"])
+                return frame
+            name, value = line.rstrip("\n").split(": ", 1)
+            frame[name] = value
+
+    def rest(self):
+        frames = []
+        while frame := self.next():
+            frames.append(frame)
+        return frames
+
+    def close(self):
+        self.response.close()
+        self.connection.close()
+
+
+class Resuming(ServiceTest):
+    GATE = "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; exit 3"
+
+    def begin(self, session, code, seconds=30):
+        frames = Frames(self.service, "POST", session.path + "/run", {"code": code, "resume_seconds": seconds})
+        self.addCleanup(frames.close)
+        first = frames.next()
+        self.assertEqual((first["id"], first["event"]), ("1", "init"))
+        return frames, f"{session.path}/runs/{first['data']['text']}/events"
+
+    def again(self, path, last=None):
+        frames = Frames(self.service, "GET", path, headers={} if last is None else {"Last-Event-ID": str(last)})
+        self.addCleanup(frames.close)
+        return frames
+
+    def test_a_client_that_comes_back_misses_nothing(self):
+        session = self.session()
+        frames, path = self.begin(session, self.GATE)
+        self.assertEqual(frames.next()["data"]["text"], "one\n")
+        frames.close()
+        session.write("go", "")
+        told = self.again(path, 2).rest()
+        self.assertEqual([(frame["id"], frame["event"]) for frame in told], [("3", "stdout"), ("4", "error")])
+        self.assertEqual(told[0]["data"]["text"], "two\n")
+        self.assertEqual(told[1]["data"]["error"]["evalue"], "3")
+        # The end itself may have been lost, so that it can be asked for again.
+        self.assertEqual([frame["id"] for frame in self.again(path, 3).rest()], ["4"])
+        self.assertEqual([frame["id"] for frame in self.again(path).rest()], ["1", "2", "3", "4"])
+
+    def test_a_run_nobody_comes_back_to_is_ended(self):
+        session = self.session()
+        frames, path = self.begin(session, "echo on; sleep 1000", seconds=1)
+        frames.next()
+        frames.close()
+        self.assertEqual(session.out("echo the shell is free"), "the shell is free")
+        self.assertTrue(wait_until(lambda: self.again(path, 1).status == 404))
+
+    def test_a_second_client_takes_the_stream_over(self):
+        session = self.session()
+        first, path = self.begin(session, self.GATE)
+        first.next()
+        second = self.again(path, 2)
+        self.assertEqual(first.rest(), [])
+        session.write("go", "")
+        self.assertEqual([frame["id"] for frame in second.rest()], ["3", "4"])
+
+    def test_what_is_not_kept_is_told(self):
+        session = self.session()
+        frames, path = self.begin(session, "head -c 12000000 /dev/zero | tr '\\\\0' x")
+        printed = sum(len(frame["data"].get("text", "")) for frame in frames.rest())
+        self.assertEqual(printed, 12000000)
+        lost = self.service.get(path, headers={"Last-Event-ID": "1"})
+        self.assertStatus(lost, 410, "EVENTS_LOST")
+        self.assertStatus(self.service.get(path, headers={"Last-Event-ID": "x"}), 400)
+        self.assertStatus(self.service.get(path, headers={"Last-Event-ID": "99999"}), 410)
+
+    def test_a_run_that_nobody_reads_waits(self):
+        session = self.session()
+        frames, path = self.begin(session, "head -c 40000000 /dev/zero | tr '\\\\0' x; echo done > end")
+        frames.close()
+        grown = memory_of(self.service)
+        self.assertLess(grown, 40 << 20)
+        self.assertStatus(session.info("end"), 404)
+        printed = sum(len(frame["data"].get("text", "")) for frame in self.again(path, 1).rest())
+        self.assertEqual(printed, 40000000)
+
+    def test_requests_that_make_no_sense(self):
+        session = self.session()
+        self.assertStatus(session.post("/run", {"code": ":", "resume_seconds": 5}), 400)
+        self.assertStatus(session.post("/run?profile=standard", {"code": ":", "resume_seconds": -1}), 400)
+        self.assertStatus(session.post("/run?profile=standard",
+                                       {"code": ":", "resume_seconds": 5, "background": True}), 400)
+        frames, path = self.begin(session, ":")
+        frames.rest()
+        other = self.service.create(self.service.workspace("other"))
+        self.assertStatus(self.service.get(path.replace(session.id, other.id)), 404)
+        other.delete()
+        session.delete()
+        self.assertStatus(self.service.get(path), 404)
+
+
+def memory_of(service):
+    """Resident bytes of the service's process."""
+    with open(f"/proc/{service.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) * 1024
+
+
 class Background(ServiceTest):
     def start(self, session, code, **more):
         answer = session.post("/run", {"code": code, "background": True, **more})

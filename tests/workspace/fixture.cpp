@@ -133,12 +133,25 @@ void WorkspaceTest::begin(MarkPrefix prefix) {
   layer_.emplace(*std::move(made));
 }
 
+void WorkspaceTest::freeze() {
+  LayerRequest request{.origin = origin(), .prefix = layer_->facts().prefix};
+  request.below = layer_->facts().below;
+  request.below.insert(request.below.begin(), layer_->facts().id);
+  request.base = layer_->base();
+  auto made = make_layer(*root_, request);
+  ASSERT_TRUE(made) << made.error().message;
+  layer_.emplace(*std::move(made));
+}
+
 void WorkspaceTest::in_overlay(const std::function<void(const fs::path&)>& edit) {
   const fs::path point = temp_.path("merged");
   fs::create_directories(point);
   const MarkPrefix prefix = layer_->facts().prefix;
-  std::string options = fmt::format("lowerdir={},upperdir={},workdir={},index=off,metacopy=off",
-                                    origin().string(), layer_->upper_path(), layer_->work_path());
+  std::string lowers;
+  for (const std::string& id : layer_->facts().below) lowers += layer_->frozen_path(id) + ":";
+  std::string options =
+      fmt::format("lowerdir={}{},upperdir={},workdir={},index=off,metacopy=off", lowers,
+                  origin().string(), layer_->upper_path(), layer_->work_path());
   options += prefix == MarkPrefix::User ? ",userxattr" : ",redirect_dir=nofollow";
   const pid_t child = ::fork();
   if (child == 0) {
@@ -153,9 +166,9 @@ void WorkspaceTest::in_overlay(const std::function<void(const fs::path&)>& edit)
 }
 
 std::vector<Change> WorkspaceTest::changes() {
-  const auto upper_fd = layer_->open_upper();
+  const auto uppers = layer_->open_uppers();
   const auto original = layer_->open_original();
-  auto found = diff(*layer_, *upper_fd, *original);
+  auto found = diff(*layer_, *uppers, *original);
   EXPECT_TRUE(found) << found.error().message;
   return found.value_or(std::vector<Change>());
 }

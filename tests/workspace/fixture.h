@@ -54,6 +54,9 @@ class WorkspaceTest : public testing::Test {
   // Makes the layer. What is in origin() now is the base.
   void begin(MarkPrefix prefix = MarkPrefix::User);
 
+  // Goes on in a layer of its own over the one that there was, which is frozen by it.
+  void freeze();
+
   fs::path origin() const { return temp_.path("origin"); }
   fs::path upper() const { return layer_->upper_path(); }
   Layer& layer() { return *layer_; }

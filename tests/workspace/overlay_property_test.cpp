@@ -143,6 +143,7 @@ struct Case {
   MarkPrefix prefix;
   Ground ground;
   unsigned seed;
+  std::size_t layers;  // on one another, each frozen by the next
 };
 
 class OverlayProperty : public WorkspaceTest, public testing::WithParamInterface<Case> {
@@ -161,9 +162,15 @@ TEST_P(OverlayProperty, CommitEqualsTheSameEditsDonePlainly) {
   begin(GetParam().prefix);
 
   const std::vector<Op> ops = Editor(copy, GetParam().seed).edit(40);
-  in_overlay([&](const fs::path& merged) {
-    for (const Op& op : ops) apply(merged, op);
-  });
+  const std::size_t layers = GetParam().layers;
+  for (std::size_t i = 0; i < layers; ++i) {
+    if (i > 0) freeze();
+    in_overlay([&](const fs::path& merged) {
+      for (std::size_t k = ops.size() * i / layers; k < ops.size() * (i + 1) / layers; ++k) {
+        apply(merged, ops[k]);
+      }
+    });
+  }
   EXPECT_EQ(read_tree_with_times(origin()), pristine) << "the original was touched before a commit";
 
   const CommitResult result = commit_all();
@@ -184,14 +191,19 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (unsigned seed = 1; seed <= 60; ++seed) {
     const MarkPrefix prefix = seed % 3 == 0 ? MarkPrefix::Trusted : MarkPrefix::User;
-    all.push_back({prefix, seed % 10 == 0 ? Ground::Disk : Ground::Memory, seed});
+    all.push_back({prefix, seed % 10 == 0 ? Ground::Disk : Ground::Memory, seed, 1});
+  }
+  for (unsigned seed = 101; seed <= 160; ++seed) {
+    const MarkPrefix prefix = seed % 3 == 0 ? MarkPrefix::Trusted : MarkPrefix::User;
+    all.push_back({prefix, Ground::Memory, seed, 2 + seed % 4});
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, OverlayProperty, testing::ValuesIn(cases()), [](const auto& test) {
-  return fmt::format("{}_{}_{}", test.param.prefix == MarkPrefix::User ? "user" : "trusted",
-                     test.param.ground == Ground::Disk ? "disk" : "memory", test.param.seed);
+  return fmt::format(
+      "{}_{}_{}_layers_{}", test.param.prefix == MarkPrefix::User ? "user" : "trusted",
+      test.param.ground == Ground::Disk ? "disk" : "memory", test.param.layers, test.param.seed);
 });
 
 }  // namespace

@@ -38,7 +38,11 @@ struct ChildContext {
   std::uint32_t outside_gid = 0;
   bool network_is_given = false;  // the clone already happened in an empty network namespace
   int resolver_fds[kResolverFds] = {-1, -1};  // with a given network: made with it
-  int launcher_fd = -1;                       // a pidfd of the launcher
+  // A box that is begun before anybody asks for it: after how many steps of the box it waits, and
+  // where the rest of its plan comes from. -1: not parked.
+  int order_fd = -1;
+  std::size_t park_after = 0;
+  int launcher_fd = -1;  // a pidfd of the launcher
   int status_fd = -1;
   int status_outside = -1;   // the supervisor's end, if the clone inherited it
   int stdio[3] = {0, 1, 2};  // -1: the box's own terminal
@@ -61,7 +65,13 @@ struct ChildContext {
   int terminal_main = -1;  // the side that the supervisor gets
   int listener_fd = -1;    // of the filter, for whoever answers the calls that wait
   bool has_resolver = false;
+  bool files_are_closed = false;
 };
+
+// The parked box lets go of every descriptor that is not its own.
+bool begin_parked(ChildContext& context) noexcept;
+// Waits for the rest of the plan. False with errno set; ends with ECONNRESET when nobody will ask.
+bool await_order(ChildContext& context) noexcept;
 
 // One step. False with errno set when it failed; an operation that is not known is EINVAL.
 bool run_step(ChildContext& context, const plan::FlatStep& step) noexcept;

@@ -180,6 +180,7 @@ bool reap(pid_t command, int* status) noexcept {
   while (true) {
     int one = 0;
     const pid_t pid = ::waitpid(-1, &one, WNOHANG);
+    if (pid < 0 && errno != ECHILD) ::_exit(kRefused);
     if (pid <= 0) return ended;
     if (pid == command) {
       *status = one;
@@ -267,6 +268,7 @@ bool close_files(ChildContext& context) noexcept {
     context.resolver_fds[i] = first_resolver + static_cast<int>(i);
   }
   if (context.terminal_main >= 0) context.terminal_main = kStatusFd + count - 1;
+  context.files_are_closed = true;
   return sys::close_range(static_cast<unsigned>(kStatusFd + count), ~0U);
 }
 
@@ -361,7 +363,10 @@ void run_steps(ChildContext& context, Message& message) noexcept {
   open_own_trees(context, message);
   if (!context.base_is_built) run_list(context, context.base, context.early.size(), message);
   const std::size_t before_box = context.early.size() + context.base.size();
-  run_list(context, context.box, before_box, message);
+  run_list(context, context.box.first(context.park_after), before_box, message);
+  if (context.order_fd >= 0 && !await_order(context)) ::_exit(kRefused);
+  run_list(context, context.box.subspan(context.park_after), before_box + context.park_after,
+           message);
   // A plan that does not wait for its helpers would leave a thread with rights beside the command.
   if (context.network->running || context.unmount->running) ::_exit(kRefused);
   const std::size_t all = before_box + context.box.size();
@@ -411,6 +416,7 @@ void run_box(ChildContext& context) noexcept {
   // The launcher's death is the box's. The change of identity clears this; map_identity sets it
   // again.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (context.order_fd >= 0 && !begin_parked(context)) ::_exit(kRefused);
   run_steps(context, message);
   const std::uint64_t before = now_ns();
   ::umask(022);

@@ -56,4 +56,20 @@ struct Order {
 inline constexpr std::uint32_t kOrderSignal = 1;  // pass a signal on to the command
 inline constexpr std::uint32_t kOrderJoin = 2;    // before the start: the cgroups, as descriptors
 
+// What a parked box waits for, on a socket of its own that only the launcher has the other end of:
+// one packet with this, and the plan's bytes after it. With it come the status socket, the standard
+// streams and the trees of the plan, in this order.
+struct HandOut {
+  std::uint32_t magic;
+  std::uint32_t trees;
+  std::uint64_t zero;  // the plan's bytes are aligned to 8
+};
+static_assert(std::has_unique_object_representations_v<HandOut>);
+inline constexpr std::uint32_t kHandOutMagic = 0x4b524150;  // "PARK"
+inline constexpr std::uint32_t kParkedWord = 1;             // the other way: it waits
+inline constexpr std::size_t kMaxHandedBytes = 64U << 10;
+inline constexpr std::size_t kMaxHandedTrees = 64;
+inline constexpr std::size_t kHandedFiles = 4;        // besides the trees
+inline constexpr std::size_t kMaxHandedTexts = 1024;  // arguments, environment, candidates
+
 }  // namespace glovebox::launch

@@ -1,11 +1,14 @@
-// The workspace as an overlay: the original below, a layer of the session's on top.
+// The workspace as an overlay: the original below, a layer of the session's on top, and between
+// them the frozen layers that the session was forked from.
 //
-// Both lie in the box's private tmpfs, under the place that /tmp covers: the overlay takes private
-// copies of them when it is made, and no path of the box leads there. The directories have names of
-// ours, so nothing in the mount's options comes from a caller.
+// All of them lie in the box's private tmpfs, under the place that /tmp covers: the overlay takes
+// private copies of them when it is made, and no path of the box leads there. The directories have
+// names of ours, so nothing in the mount's options comes from a caller.
 
 #include "launch/child/context.h"
 #include "launch/child/sys.h"
+#include "launch/child/text.h"
+#include "plan/spec.h"
 
 #include <linux/mount.h>
 #include <time.h>
@@ -15,44 +18,81 @@ namespace {
 
 constexpr std::uint64_t kAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
+// "0:1:2:below": the frozen layers by their numbers, and the original. fsconfig(2) takes texts of
+// up to 255 bytes.
+class Lowers {
+ public:
+  explicit Lowers(std::uint64_t frozen) noexcept {
+    for (std::uint64_t i = 0; i < frozen; ++i) {
+      if (i >= 10) put(static_cast<char>('0' + i / 10));
+      put(static_cast<char>('0' + i % 10));
+      put(':');
+    }
+    for (const char* c = "below"; *c != '\0'; ++c) put(*c);
+  }
+  const char* text() const noexcept { return data_; }
+
+ private:
+  void put(char c) noexcept {
+    if (size_ + 1 < sizeof(data_)) data_[size_++] = c;
+  }
+  char data_[256] = {};
+  std::size_t size_ = 0;
+};
+static_assert(plan::kMaxFrozen < 100 && plan::kMaxFrozen * 3 + sizeof("below") <= 256);
+
 // Marks of a layer that was mounted before: written by the kernel so that nobody trusts a layer
 // that a crash of the machine may have cut short. The box sees none of it.
 bool forget_volatile() noexcept {
+  constexpr const char* kDirty = "layer/work/work/incompat/volatile/dirty";
   constexpr const char* kMark = "layer/work/work/incompat/volatile";
+  if (::syscall(SYS_unlinkat, AT_FDCWD, kDirty, 0) != 0 && errno != ENOENT) return false;
   if (::syscall(SYS_unlinkat, AT_FDCWD, kMark, AT_REMOVEDIR) == 0) return true;
   return errno == ENOENT;
 }
 
-bool set_options(int fs) noexcept {
+bool set_options(int fs, std::uint64_t frozen) noexcept {
   constexpr unsigned kSetFlag = 0;  // FSCONFIG_SET_FLAG
-  return sys::fsconfig_string(fs, "lowerdir", "below") &&
+  return sys::fsconfig_string(fs, "lowerdir", Lowers(frozen).text()) &&
          sys::fsconfig_string(fs, "upperdir", "layer/upper") &&
          sys::fsconfig_string(fs, "workdir", "layer/work") &&
          ::syscall(SYS_fsconfig, fs, kSetFlag, "userxattr", nullptr, 0) == 0 &&
          ::syscall(SYS_fsconfig, fs, kSetFlag, "volatile", nullptr, 0) == 0;
 }
 
-int make_overlay() noexcept {
+int make_overlay(std::uint64_t frozen) noexcept {
   const int fs = sys::fsopen("overlay");
   if (fs < 0) return -1;
   int mount = -1;
-  if (set_options(fs) && sys::fsconfig_create(fs)) mount = sys::fsmount(fs, kAttributes);
+  if (set_options(fs, frozen) && sys::fsconfig_create(fs)) mount = sys::fsmount(fs, kAttributes);
   sys::close_quietly(fs);
   return mount;
 }
 
 // Without a layer of the host's, `layer` is a directory of the private tmpfs itself.
-bool attach_layers(const ChildContext& context, std::uint64_t first, bool has_layer) noexcept {
+bool attach_layers(const ChildContext& context, std::uint64_t first, bool has_layer,
+                   std::uint64_t frozen) noexcept {
   constexpr unsigned kEmpty = MOVE_MOUNT_F_EMPTY_PATH;
-  if (!sys::move_mount(context.tree_fds[first], "", AT_FDCWD, "below", kEmpty)) return false;
-  return !has_layer || sys::move_mount(context.tree_fds[first + 1], "", AT_FDCWD, "layer", kEmpty);
+  std::uint64_t next = first;
+  if (!sys::move_mount(context.tree_fds[next++], "", AT_FDCWD, "below", kEmpty)) return false;
+  if (has_layer && !sys::move_mount(context.tree_fds[next++], "", AT_FDCWD, "layer", kEmpty)) {
+    return false;
+  }
+  for (std::uint64_t i = 0; i < frozen; ++i) {
+    Line name;
+    name.number(i);
+    if (!sys::move_mount(context.tree_fds[next++], "", AT_FDCWD, name.text(), kEmpty)) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noexcept {
-  const bool has_layer = step.b != 0;
-  if (step.a + (has_layer ? 1 : 0) >= context.tree_fds.size()) {
+  const bool has_layer = (step.b & 1U) != 0;
+  const std::uint64_t frozen = step.b >> 1U;
+  if (frozen > plan::kMaxFrozen ||
+      step.a + (has_layer ? 1 : 0) + frozen >= context.tree_fds.size()) {
     errno = EINVAL;
     return false;
   }
@@ -62,9 +102,9 @@ bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noex
   if (place < 0) return false;
   const int stage = ::openat(context.scratch_fd, context.strings + step.other,
                              O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  bool done = stage >= 0 && ::fchdir(stage) == 0 && attach_layers(context, step.a, has_layer) &&
-              forget_volatile();
-  const int mount = done ? make_overlay() : -1;
+  bool done = stage >= 0 && ::fchdir(stage) == 0 &&
+              attach_layers(context, step.a, has_layer, frozen) && forget_volatile();
+  const int mount = done ? make_overlay(frozen) : -1;
   done = mount >= 0 &&
          sys::move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
   sys::close_quietly(mount);

@@ -40,6 +40,8 @@ class WebSocket {
   virtual asio::awaitable<Result<SocketMessage>> receive() = 0;
   virtual asio::awaitable<Result<void>> send(SocketMessage::Kind kind, std::string_view bytes) = 0;
   virtual asio::awaitable<void> close(std::uint16_t code, std::string_view reason) = 0;
+  // Messages of up to so many bytes from here on, in one frame each.
+  virtual void allow_large_messages(std::size_t most) = 0;
 };
 
 // How long the body of an answer is: known, or told piece by piece (chunked).

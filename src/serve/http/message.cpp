@@ -34,6 +34,7 @@ constexpr std::array kReasons = {
     Reason{405, "Method Not Allowed"},
     Reason{408, "Request Timeout"},
     Reason{409, "Conflict"},
+    Reason{410, "Gone"},
     Reason{411, "Length Required"},
     Reason{412, "Precondition Failed"},
     Reason{413, "Content Too Large"},

@@ -70,9 +70,9 @@ asio::awaitable<void> Server::accept_from(std::shared_ptr<Listener> listener) {
   while (!draining_) {
     const auto [problem] =
         co_await listener->descriptor.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
-    if (problem || draining_) co_return;
-    if (accept_waiting(*listener) == Accepted::Fine) continue;
-    // Out of descriptors: the connection waits until others have ended.
+    if (draining_) co_return;
+    if (!problem && accept_waiting(*listener) == Accepted::Fine) continue;
+    // Out of descriptors or memory: the connection waits until others have ended.
     pause.expires_after(kPause);
     (void)co_await pause.async_wait(kTuple);
   }
@@ -94,7 +94,11 @@ Server::Accepted Server::accept_waiting(Listener& listener) {
     if (tcp) (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     Peer peer = peer_of(fd.get(), listener.family, address);
     const asio::generic::stream_protocol protocol(tcp ? address.ss_family : AF_UNIX, 0);
-    Stream::Socket socket(io_, protocol, fd.release());
+    Stream::Socket socket(io_);
+    boost::system::error_code problem;
+    socket.assign(protocol, fd.get(), problem);
+    if (problem) return Accepted::NoRoom;
+    (void)fd.release();
     auto connection =
         std::make_shared<Connection>(*this, std::move(socket), std::move(peer), listener.tls);
     asio::co_spawn(io_, serve(std::move(connection)), asio::detached);

@@ -15,6 +15,7 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 
 // One message of a client: keys that were pressed, a pasted text.
 constexpr std::size_t kMaxMessage = 1 << 20;
+constexpr std::size_t kLargeWriteBuffer = std::size_t{256} << 10;
 
 class BeastSocket final : public WebSocket {
  public:
@@ -54,6 +55,12 @@ class BeastSocket final : public WebSocket {
     const auto [problem, count] = co_await socket_.async_write(asio::buffer(bytes), kTuple);
     if (problem) co_return fail(Code::Os, "the WebSocket ended: {}", problem.message());
     co_return Result<void>{};
+  }
+
+  void allow_large_messages(std::size_t most) override {
+    socket_.read_message_max(most);
+    socket_.auto_fragment(false);
+    socket_.write_buffer_bytes(kLargeWriteBuffer);
   }
 
   asio::awaitable<void> close(std::uint16_t code, std::string_view reason) override {

@@ -1,0 +1,274 @@
+// Python sessions through the C++ interface: from nothing to the first result beside bubblewrap
+// with a bare interpreter, round trips, messages and bytes in a second, what the guard costs, and
+// the memory of sessions that do nothing.
+
+#include "authority/terms.h"
+#include "base/file.h"
+#include "session/manager.h"
+#include "session/python_host.h"
+#include "support/measure.h"
+
+#include <boost/asio/co_spawn.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+
+#include <unistd.h>
+
+namespace glovebox::bench {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+using namespace glovebox::session;
+
+constexpr const char* kSession = "session, created to first result";
+constexpr const char* kCell = "cell, created to first result";
+constexpr const char* kBubblewrap = "bwrap + python3 -I -S -c pass";
+
+std::string beside_me(const char* name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Bench {
+ public:
+  static Result<std::unique_ptr<Bench>> open() {
+    auto bench = std::make_unique<Bench>();
+    std::string place = "/tmp/glovebox-bench-XXXXXX";
+    if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make a directory");
+    bench->place_ = place;
+    ManagerSettings settings;
+    settings.launcher = beside_me("glovebox-launcher");
+    settings.state_directory = bench->place_ / "state";
+    settings.max_sessions = 2000;
+    TRY(bench->manager_, Manager::open(bench->loop_, settings));
+    return bench;
+  }
+  ~Bench() {
+    manager_.reset();
+    std::error_code ignored;  // a directory in /tmp harms nobody
+    std::filesystem::remove_all(place_, ignored);
+  }
+
+  Manager& manager() { return *manager_; }
+
+  template <class T>
+  T await(asio::awaitable<T> work) {
+    std::optional<T> value;
+    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr problem, T result) {
+      if (problem) std::rethrow_exception(problem);
+      value.emplace(std::move(result));
+    });
+    loop_.restart();
+    while (!value) loop_.run_one();
+    return *std::move(value);
+  }
+  // Lets the loop do what nobody waits for.
+  void idle(std::chrono::milliseconds time) {
+    loop_.restart();
+    loop_.run_for(time);
+  }
+
+ private:
+  asio::io_context loop_{1};
+  std::filesystem::path place_;
+  std::unique_ptr<Manager> manager_;
+};
+
+SessionRequest request(plan::Backend backend, const std::vector<std::string>& terms) {
+  SessionRequest request;
+  request.python = PythonRequest{"python3", {"json"}};
+  request.backend = backend;
+  std::vector<authority::Capability> granted;
+  for (const std::string& term : terms) granted.push_back(*authority::parse_term(term));
+  request.handed = *authority::AuthoritySet::granting(granted);
+  return request;
+}
+
+PythonMessage exec_message(std::uint64_t id, const std::string& source) {
+  return text_message({{"op", "exec"}, {"id", id}, {"source", source}});
+}
+
+// A session with its channel.
+struct Box {
+  Bench& bench;
+  std::string id;
+  std::shared_ptr<PythonHost> host;
+  std::uint64_t operations = 0;
+
+  static Result<Box> make(Bench& bench, const SessionRequest& order) {
+    TRY(const SessionInfo info, bench.await(bench.manager().create(order)));
+    TRY(auto host, bench.manager().python(info.id));
+    TRY_VOID(host->attach());
+    return Box{bench, info.id, std::move(host)};
+  }
+  // Until the answer; the messages before it are counted.
+  Result<std::size_t> exec(const std::string& source) {
+    TRY_VOID(host->take_from_client(exec_message(++operations, source)));
+    std::size_t posts = 0;
+    while (true) {
+      TRY(const PythonMessage message, bench.await(host->next()));
+      if (message.bytes.find("\"ev\":\"error\"") != std::string::npos) {
+        return fail(Code::Os, "{}", message.bytes.substr(0, 300));
+      }
+      if (message.bytes.find("\"ev\":\"result\"") < 20) return posts;
+      ++posts;
+    }
+  }
+  Result<void> remove() { return bench.await(bench.manager().remove(id, LayerFate::Remove)); }
+};
+
+Result<void> first_result(Bench& bench, plan::Backend backend) {
+  TRY(Box box, Box::make(bench, request(backend, {})));
+  TRY_VOID(box.exec("post(1)"));
+  TRY_VOID(box.remove());
+  return {};
+}
+
+Result<void> compare_starts(Bench& bench, int rounds) {
+  const std::vector<std::string> other = {
+      "/usr/bin/bwrap",   "--ro-bind", "/",  "/",  "--unshare-all", "--die-with-parent",
+      "/usr/bin/python3", "-I",        "-S", "-c", "pass"};
+  std::vector<Row> rows{{kSession, [&] { return first_result(bench, plan::Backend::Process); }},
+                        {kCell, [&] { return first_result(bench, plan::Backend::Cell); }},
+                        {kBubblewrap, [&]() -> Result<void> {
+                           auto done = spawn_and_wait(other);
+                           // The next session is made ahead meanwhile, as it is between users.
+                           return done;
+                         }}};
+  // Each round is followed by the time in which nobody asks.
+  rows.push_back({"(nobody asks)", [&]() -> Result<void> {
+                    bench.idle(std::chrono::milliseconds(150));
+                    return {};
+                  }});
+  TRY_VOID(run_rounds(rows, rounds));
+  rows.pop_back();
+  print_table(rows, {kBubblewrap});
+  return {};
+}
+
+Result<void> measure_messages(Bench& bench) {
+  TRY(Box box, Box::make(bench, request(plan::Backend::Process, {})));
+  std::vector<Row> rows{{"exec post(1), to its answer", [&]() -> Result<void> {
+                           TRY_VOID(box.exec("post(1)"));
+                           return {};
+                         }}};
+  TRY_VOID(run_rounds(rows, 2000));
+  print_table(rows, {});
+  auto start = Clock::now();
+  TRY(const std::size_t posts, box.exec("for i in range(50000): post(i)"));
+  std::printf("messages from one session      %10.0f /s\n",
+              static_cast<double>(posts) / seconds_since(start));
+  start = Clock::now();
+  TRY(const std::size_t large, box.exec("x = b'x' * (1 << 20)\nfor i in range(400): post(x)"));
+  std::printf("bytes in values of 1 MiB       %10.0f MiB/s\n",
+              static_cast<double>(large) / seconds_since(start));
+  return box.remove();
+}
+
+// The same code in a session and in a bare interpreter, both timed from inside.
+Result<void> measure_guard(Bench& bench) {
+  const std::string loop =
+      "import time\ndef f(n):\n    a = 0\n    d = {}\n    for i in range(n):\n        a += i * 3 % "
+      "7\n"
+      "        d[i & 255] = str(a)\n    return len(d)\n"
+      "f(1000)\nt = time.perf_counter()\nf(1000000)\nout = time.perf_counter() - t\n"
+      "t = time.perf_counter()\nfor i in range(20000): open('/usr/lib/os-release').close()\n"
+      "opens = (time.perf_counter() - t) / 20000\n";
+  const std::string file = "/tmp/glovebox-bench-guard";
+  double bare_loop = 1e9;
+  double bare_open = 1e9;
+  double held_loop = 1e9;
+  double held_open = 1e9;
+  TRY(Box box, Box::make(bench, request(plan::Backend::Process,
+                                        {"import=time", "read=/usr/lib/os-release"})));
+  for (int round = 0; round < 5; ++round) {
+    TRY_VOID(spawn_and_wait({"/usr/bin/python3", "-I", "-S", "-c",
+                             loop + "open('" + file + "', 'w').write(f'{out} {opens}')"}));
+    TRY(const std::string text, read_file(file));
+    double one = 0;
+    double two = 0;
+    std::istringstream(text) >> one >> two;
+    bare_loop = std::min(bare_loop, one);
+    bare_open = std::min(bare_open, two);
+    TRY_VOID(
+        box.host->take_from_client(exec_message(++box.operations, loop + "post([out, opens])")));
+    TRY(const PythonMessage post, bench.await(box.host->next()));
+    TRY(const PythonMessage answer, bench.await(box.host->next()));
+    const std::size_t values = post.bytes.find('[');
+    if (values == std::string::npos) return fail(Code::Os, "{}", post.bytes.substr(0, 400));
+    char comma = 0;
+    std::istringstream(post.bytes.substr(values + 1)) >> one >> comma >> two;
+    held_loop = std::min(held_loop, one);
+    held_open = std::min(held_open, two);
+  }
+  (void)::unlink(file.c_str());  // in /tmp, and ours
+  std::printf("a loop in Python, guarded      %+9.1f %%\n", (held_loop / bare_loop - 1) * 100);
+  std::printf("opening a file, guarded        %+9.2f us (bare %.2f us)\n",
+              (held_open - bare_open) * 1e6, bare_open * 1e6);
+  return box.remove();
+}
+
+// Private memory of all interpreters of this benchmark, in KiB.
+Result<std::pair<std::uint64_t, std::size_t>> private_memory(const std::string& place) {
+  std::uint64_t sum = 0;
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const auto command = read_file(entry.path() / "cmdline");
+    if (!command || command->find(place) == std::string::npos ||
+        command->find("glovebox_host") == std::string::npos) {
+      continue;
+    }
+    const auto map = read_file(entry.path() / "smaps_rollup");
+    if (!map) continue;
+    std::istringstream lines(*map);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("Private_")) sum += std::strtoull(line.c_str() + 14, nullptr, 10);
+    }
+    ++count;
+  }
+  return std::pair{sum, count};
+}
+
+Result<void> measure_memory(Bench& bench, int sessions) {
+  std::vector<Box> boxes;
+  for (int i = 0; i < sessions; ++i) {
+    TRY(Box box, Box::make(bench, request(plan::Backend::Process, {})));
+    TRY_VOID(box.exec("post(1)"));
+    boxes.push_back(std::move(box));
+  }
+  TRY(const auto memory, private_memory("glovebox-bench-"));
+  std::printf("private memory of %zu interpreters %8.2f MiB each\n", memory.second,
+              static_cast<double>(memory.first) / 1024 / static_cast<double>(memory.second));
+  for (Box& box : boxes) TRY_VOID(box.remove());
+  return {};
+}
+
+Result<void> run(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 100;
+  const int sessions = argc > 2 ? std::atoi(argv[2]) : 200;
+  std::printf("%s\n", host_line().c_str());
+  TRY(const std::unique_ptr<Bench> bench, Bench::open());
+  TRY_VOID(compare_starts(*bench, rounds));
+  TRY_VOID(measure_messages(*bench));
+  TRY_VOID(measure_guard(*bench));
+  return measure_memory(*bench, sessions);
+}
+
+}  // namespace
+}  // namespace glovebox::bench
+
+int main(int argc, char** argv) {
+  const auto done = glovebox::bench::run(argc, argv);
+  if (done) return 0;
+  std::fprintf(stderr, "bench_python: %s\n", done.error().message.c_str());
+  return 1;
+}

@@ -1,0 +1,286 @@
+"""One sandbox and its conversation: the part that `aio.Sandbox` and `Sandbox` share.
+
+`Core` knows the session's number at the service and holds the channel to its Python. It is written as
+coroutines over a `Driver`; see `_drive.py` for how the blocking form runs them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from ._channel import Channel, Operation
+from ._drive import Driver
+from ._request import SpawnRequest
+from ._socket import Link
+from ._values import encode
+from .errors import PolicyError, SandboxEnded, SandboxError, ServiceError, TimeoutError, UnsendableValue, end_error
+from .events import DenialEvent, LogEvent
+from .results import RunReader, RunResult
+
+if TYPE_CHECKING:
+    from .aio import Supervisor
+
+Handler = Callable[[str, Any], Any]
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR,
+           "critical": logging.CRITICAL}  # fmt: skip
+
+
+class Core:
+    """A session at the service, and the way to its Python."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        driver: Driver,
+        request: SpawnRequest,
+        identifier: str,
+        *,
+        is_derived: bool = False,
+    ) -> None:
+        self.supervisor = supervisor
+        self.driver = driver
+        self.request = request
+        self.id = identifier
+        self.is_derived = is_derived  # of another session: its request alone does not make it again
+        self.handlers: dict[str, Handler] = dict(request.handlers)
+        self.channel = Channel(request.name, driver.make_slot, self)
+        self.is_closed = False
+        self.termination_reason: str | None = None
+        self.quarantine_reason: str | None = None
+        self._defined: dict[str, str] = {}
+        self._link: Link | None = None
+        self._attaching = driver.make_lock()
+        self._log = logging.getLogger(f"glovebox.guest.{request.name}")
+
+    @property
+    def path(self) -> str:
+        return f"/v1/isolated/session/{self.id}"
+
+    async def http(self, method: str, suffix: str = "", **more: Any) -> httpx.Response:
+        """An answer of the service about this session."""
+        self.check_open()
+        try:
+            return await self.driver.request(method, self.path + suffix, **more)
+        except ServiceError as problem:
+            if problem.status < 500:
+                raise
+            raise await self.find_end() or problem from None
+
+    async def run(self, body: dict[str, Any], on_output: Callable[[str, str], Any] | None) -> RunResult:
+        """A command in the session's shell."""
+        self.check_open()
+        reader = RunReader()
+        try:
+            async for piece in self.driver.stream(
+                "POST", f"{self.path}/run", params={"profile": "standard"}, json=body
+            ):
+                for stream, text in reader.feed(piece):
+                    if on_output is not None:
+                        on_output(stream, text)
+            return reader.result()
+        except SandboxError as problem:
+            raise await self.find_end() or problem from None
+
+    async def find_end(self) -> SandboxError | None:
+        """Why the session ended, when it has: the error of the budget that was used up, or a `SandboxEnded`."""
+        try:
+            state = (await self.driver.request("GET", self.path)).json()
+        except SandboxError:
+            return None
+        end = state.get("end")
+        if not isinstance(end, dict):
+            return None
+        error = end_error(str(end.get("limit") or end.get("cause")), str(end.get("message")))
+        self.channel.ended(error)
+        self.on_end(error)
+        return error
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise SandboxEnded(f"sandbox {self.request.name!r} is closed", self.termination_reason or "closed")
+
+    # ---- Frames --------------------------------------------------------------------------------------
+
+    async def attach(self) -> Link:
+        """The channel's connection, made at the first use and again after it was lost."""
+        self.driver.check_owner()
+        link = self._link
+        if link is not None and self.channel.end is None:
+            return link
+        self.check_open()
+        if not self.request.python:
+            raise SandboxError("this sandbox was made without Python (python=False)")
+        async with self._attaching:
+            self.check_open()
+            if self._link is not None:
+                if self.channel.end is None:
+                    return self._link
+                if getattr(self.channel.end, "reason", "") != "connection":
+                    raise self.channel.end
+            self._link = None
+            self.channel.reopen()
+            made = await self.driver.link(f"{self.path}/python", self.channel.received, self.channel.ended)
+            for capability in self.handlers:
+                await made.send(encode({"op": "handle", "capability": capability}))
+            self._link = made
+            return made
+
+    async def begin(self, op: str, fields: dict[str, Any], values: dict[str, Any] | None = None) -> Operation:
+        """Sends an operation. Its answer comes into the operation's slot."""
+        link = await self.attach()
+        operation, frame = self.channel.begin(op, fields, values)
+        try:
+            await link.send(frame)
+        except BaseException:
+            self.channel.forget(operation)
+            raise
+        return operation
+
+    async def finish(self, operation: Operation, timeout: float | None) -> Any:
+        """Waits for the answer. One that takes too long is cancelled, and what it would have said is dropped."""
+        try:
+            return await self.driver.wait(operation.slot, timeout)
+        except builtins.TimeoutError as problem:
+            if isinstance(problem, SandboxError):
+                raise
+            await self.cancel_operation(operation.number)
+            self.channel.forget(operation)
+            raise TimeoutError(f"no answer within {timeout} s") from None
+
+    async def ask(self, op: str, fields: dict[str, Any], values: dict[str, Any] | None = None,
+                  timeout: float | None = None) -> Any:  # fmt: skip
+        return await self.finish(await self.begin(op, fields, values), timeout)
+
+    async def post(self, value: Any) -> None:
+        link = await self.attach()
+        await link.send(encode({"op": "post"}, {"value": value}))
+
+    async def receive(self, timeout: float | None) -> Any:
+        inbox = self.channel.inbox
+        slot = inbox.next(self.driver.make_slot)
+        if not slot.is_done():
+            try:
+                await self.attach()
+            except BaseException:
+                if inbox.give_up(slot):
+                    raise
+            end = self.channel.end
+            if end is not None and inbox.give_up(slot):
+                raise end
+        try:
+            return await self.driver.wait(slot, timeout)
+        except builtins.TimeoutError as problem:
+            if isinstance(problem, SandboxError):
+                raise
+            if inbox.give_up(slot):
+                raise TimeoutError("no message received") from None
+            return await self.driver.wait(slot, 0)
+
+    async def cancel_operation(self, number: int) -> None:
+        if self._link is not None and self.channel.end is None:
+            await self._link.send(encode({"op": "cancel", "id": number}))
+
+    async def define(self, source: str, name: str) -> str:
+        """Makes a function known in the sandbox, once for each source."""
+        if self._defined.get(name) != source:
+            await self.ask("define", {"source": source, "name": name})
+            self._defined[name] = source
+        return name
+
+    async def handle(self, capability: str, handler: Handler) -> None:
+        is_new = capability not in self.handlers
+        self.handlers[capability] = handler
+        if is_new and self._link is not None and self.channel.end is None:
+            await self._link.send(encode({"op": "handle", "capability": capability}))
+
+    async def detach(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    def restart(self, identifier: str) -> None:
+        """The session is a fresh one: nothing of the old conversation is true of it."""
+        self.id = identifier
+        self.channel = Channel(self.request.name, self.driver.make_slot, self)
+        self.termination_reason = None
+        self._defined.clear()
+
+    # ---- What comes by itself (Listener) -------------------------------------------------------------
+
+    def on_denial(self, event: DenialEvent) -> None:
+        action = event.attempted_action or event.capability
+        error = PolicyError(f"{self.request.name} was refused {action}", denial_event=event)
+        for alert in self.supervisor.alert_handlers():
+            self.driver.call_back(alert, (self.request.name, error), None)
+
+    def on_log(self, event: LogEvent) -> None:
+        # The text is the guest's: it goes in as an argument, so that nothing in it is a format.
+        self._log.log(_LEVELS.get(event.level.lower(), logging.INFO), "%s", event.message)
+
+    def on_output(self, stream: str, text: str) -> None:
+        pass
+
+    def on_restart(self) -> None:
+        self._defined.clear()
+
+    def on_end(self, error: SandboxError) -> None:
+        reason = getattr(error, "reason", "closed")
+        if reason != "connection" and self.termination_reason is None:
+            self.termination_reason = reason
+
+    def on_request(self, number: Any, capability: str, action: str, payload: Any) -> None:
+        handler = self.handlers.get(capability)
+
+        def reply(value: Any, problem: BaseException | None) -> None:
+            self.driver.in_background(self._reply(number, value, problem))
+
+        if handler is None:
+            reply(None, PermissionError(f"nobody handles {capability!r}"))
+        else:
+            self.driver.call_back(handler, (action, payload), reply)
+
+    async def _reply(self, number: Any, value: Any, problem: BaseException | None) -> None:
+        if problem is None:
+            try:
+                frame = encode({"op": "reply", "id": number}, {"value": value})
+            except UnsendableValue as unsendable:
+                problem = unsendable
+        if problem is not None:
+            error = {"type": type(problem).__name__, "message": str(problem)[:4096]}
+            frame = encode({"op": "reply", "id": number, "error": error})
+        if self._link is not None:
+            await self._link.send(frame)
+
+
+class Execution:
+    """Source that a sandbox was given to run. Nobody has to wait for it.
+
+    An error of it comes out of the sandbox's `recv()`, unless `wait()` was called, which then has it.
+    """
+
+    def __init__(self, core: Core, operation: Operation) -> None:
+        self._core = core
+        self._operation = operation
+
+    @property
+    def done(self) -> bool:
+        return self._operation.slot.is_done()
+
+    async def wait(self, timeout: float | None = None) -> None:
+        """Until it has ended. Raises what it raised; after `timeout` seconds it is cancelled."""
+        self._core.channel.claim(self._operation)
+        await self._core.finish(self._operation, timeout)
+
+    async def cancel(self) -> bool:
+        """Interrupts it, and does not wait. What it raises then is heard by `wait()` alone. False when it had ended."""
+        if self.done:
+            return False
+        self._core.channel.claim(self._operation)
+        await self._core.cancel_operation(self._operation.number)
+        return True

@@ -1,0 +1,370 @@
+#include "guest/python/host/cells.h"
+
+#include "guest/python/host/guard.h"
+#include "guest/python/host/walls.h"
+
+#include <condition_variable>
+#include <csignal>
+#include <memory>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+extern "C" void PyThreadState_DeleteCurrent();  // exported, though not of the limited API
+
+namespace glovebox::pyhost {
+namespace {
+
+constexpr std::size_t kParked = 4;
+constexpr std::size_t kCellStack = std::size_t{1} << 20;
+constexpr auto kWatchPeriod = std::chrono::milliseconds(20);
+
+// As CPython 3.12 declares them.
+struct InterpreterConfig {
+  int use_main_obmalloc;
+  int allow_fork;
+  int allow_exec;
+  int allow_threads;
+  int allow_daemon_threads;
+  int check_multi_interp_extensions;
+  int gil;
+};
+struct Status {
+  int type;
+  const char* function;
+  const char* message;
+  int exit_code;
+};
+using NewInterpreter = Status (*)(PyThreadState**, const InterpreterConfig*);
+constexpr int kOwnGil = 2;
+
+// An interpreter with a GIL of its own where there are such, and otherwise one that shares it.
+PyThreadState* new_interpreter() {
+  static const auto kMake =
+      reinterpret_cast<NewInterpreter>(::dlsym(RTLD_DEFAULT, "Py_NewInterpreterFromConfig"));
+  if (kMake == nullptr) return Py_NewInterpreter();
+  const InterpreterConfig config{0, 0, 0, 0, 0, 1, kOwnGil};
+  PyThreadState* made = nullptr;
+  const Status status = kMake(&made, &config);
+  return status.type == 0 ? made : nullptr;
+}
+
+// Functions that no event is told of and that reach beyond the cell: descriptors of the channel,
+// the process as a whole, more threads. Nothing that needs them is for a cell.
+constexpr const char* kPosixFunctions[] = {"read",
+                                           "write",
+                                           "pread",
+                                           "pwrite",
+                                           "preadv",
+                                           "pwritev",
+                                           "readv",
+                                           "writev",
+                                           "close",
+                                           "closerange",
+                                           "dup",
+                                           "dup2",
+                                           "sendfile",
+                                           "splice",
+                                           "copy_file_range",
+                                           "_exit",
+                                           "abort",
+                                           "kill",
+                                           "killpg",
+                                           "nice",
+                                           "setpriority",
+                                           "sched_setaffinity",
+                                           "sched_setscheduler",
+                                           "sched_setparam",
+                                           "setpgid",
+                                           "setsid",
+                                           "umask",
+                                           "chroot",
+                                           "pidfd_open",
+                                           "eventfd",
+                                           "memfd_create",
+                                           "register_at_fork",
+                                           "set_blocking",
+                                           "set_inheritable",
+                                           "ftruncate",
+                                           "fchdir",
+                                           "fork",
+                                           "vfork",
+                                           "forkpty",
+                                           "posix_spawn",
+                                           "posix_spawnp",
+                                           "execv",
+                                           "execve",
+                                           "system",
+                                           "wait",
+                                           "waitpid",
+                                           "openpty",
+                                           "login_tty",
+                                           "tcsetpgrp",
+                                           "setuid",
+                                           "setgid",
+                                           "setreuid",
+                                           "setregid",
+                                           "setresuid",
+                                           "setresgid"};
+constexpr const char* kThreadFunctions[] = {"start_new_thread", "start_new",
+                                            "start_joinable_thread", "interrupt_main",
+                                            "_set_sentinel_disabled"};
+
+template <std::size_t N>
+bool strip(const char* module, const char* const (&names)[N]) {
+  const Ref loaded(PyImport_ImportModule(module));
+  if (!loaded) return false;
+  PyObject* dict = PyModule_GetDict(loaded.get());
+  for (const char* name : names) {
+    if (PyDict_GetItemString(dict, name) != nullptr && PyDict_DelItemString(dict, name) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+struct Seat {
+  std::shared_ptr<Cell> cell;
+  MemoryAccount memory;
+  clockid_t clock{};
+  bool is_seated = false;  // has a thread, an interpreter and an order
+  bool is_told = false;    // that its time is over
+  std::uint64_t cpu_start_us = 0;
+};
+
+std::uint64_t clock_us(clockid_t clock) {
+  timespec time{};
+  if (::clock_gettime(clock, &time) != 0) return 0;  // its thread has just ended
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec) / 1'000;
+}
+
+class Cells {
+ public:
+  Cells(Channel& channel, CellSettings settings)
+      : channel_(channel), settings_(std::move(settings)), main_(PyInterpreterState_Get()) {}
+
+  // Reads orders; without the GIL.
+  void serve();
+  bool start_thread(void* (*body)(void*));
+  static void* cell_thread(void* self) { return static_cast<Cells*>(self)->live(), nullptr; }
+  static void* watch_thread(void* self) { return static_cast<Cells*>(self)->watch(), nullptr; }
+
+ private:
+  void live();
+  void occupy(PyThreadState* outer);
+  bool await_order(Frame& frame);
+  void sit(const Frame& order);
+  void watch();
+  void interrupt(Seat& seat, PyObject* exception);
+  void tell_over(std::uint32_t number, const char* reason, const std::string& text);
+  std::shared_ptr<Seat> find(std::uint32_t number);
+
+  Channel& channel_;
+  CellSettings settings_;
+  PyInterpreterState* main_;
+  std::mutex mutex_;  // of what is below
+  std::condition_variable ordered_;
+  std::deque<Frame> orders_;  // Begin
+  std::map<std::uint32_t, std::shared_ptr<Seat>> seats_;
+  std::size_t parked_ = 0;
+};
+
+bool Cells::start_thread(void* (*body)(void*)) {
+  pthread_attr_t attributes;
+  pthread_t thread{};
+  if (::pthread_attr_init(&attributes) != 0 ||
+      ::pthread_attr_setstacksize(&attributes, kCellStack) != 0 ||
+      ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) != 0) {
+    return false;
+  }
+  return ::pthread_create(&thread, &attributes, body, this) == 0;
+}
+
+std::shared_ptr<Seat> Cells::find(std::uint32_t number) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = seats_.find(number);
+  return found == seats_.end() ? nullptr : found->second;
+}
+
+void Cells::tell_over(std::uint32_t number, const char* reason, const std::string& text) {
+  Encoder message;  // holds no object: no GIL is needed
+  message.raw(R"({"ev":"end","reason":)");
+  message.text(reason);
+  message.raw(R"(,"message":)");
+  message.text(text);
+  message.raw("}");
+  (void)channel_.send(Word::Over, number, message.head(), {});  // a supervisor that is gone knows
+}
+
+void Cells::serve() {
+  Frame frame;
+  while (channel_.receive(frame)) {
+    const auto order = static_cast<Order>(frame.kind);
+    if (order == Order::Begin) {
+      const std::scoped_lock lock(mutex_);
+      auto seat = std::make_shared<Seat>();
+      seat->cell = std::make_shared<Cell>(channel_, frame.cell);
+      seats_[frame.cell] = std::move(seat);
+      orders_.push_back(std::exchange(frame, {}));
+      ordered_.notify_one();
+      if (parked_ < orders_.size() + kParked && !start_thread(cell_thread)) ::_exit(1);
+      continue;
+    }
+    const auto seat = find(frame.cell);
+    if (!seat) continue;
+    if (order == Order::Cancel && frame.payload.size() == 8) {
+      std::uint64_t id = 0;
+      for (std::size_t i = 8; i > 0; --i) {
+        id = (id << 8) | static_cast<unsigned char>(frame.payload[i - 1]);
+      }
+      seat->cell->cancel(id);
+      interrupt(*seat, PyExc_KeyboardInterrupt);
+    } else if (order == Order::End) {
+      seat->cell->end();
+      interrupt(*seat, PyExc_SystemExit);
+    } else {
+      seat->cell->deliver(order, std::exchange(frame, {}));
+    }
+  }
+  ::_exit(0);
+}
+
+bool Cells::await_order(Frame& frame) {
+  std::unique_lock lock(mutex_);
+  ++parked_;
+  while (orders_.empty()) ordered_.wait(lock);
+  --parked_;
+  frame = std::move(orders_.front());
+  orders_.pop_front();
+  return true;
+}
+
+// One thread, one interpreter, one cell.
+void Cells::live() {
+  PyThreadState* outer = PyThreadState_New(main_);
+  PyEval_RestoreThread(outer);
+  PyThreadState* inner = new_interpreter();
+  if (inner == nullptr) ::_exit(1);
+  Frame order;
+  {
+    const WithoutGil released;
+    if (!await_order(order)) ::_exit(1);
+  }
+  sit(order);
+  Py_EndInterpreter(inner);
+  (void)PyThreadState_Swap(outer);  // nothing was current
+  PyThreadState_Clear(outer);
+  PyThreadState_DeleteCurrent();
+}
+
+void Cells::sit(const Frame& order) {
+  const auto seat = find(order.cell);
+  if (!seat) return;
+  Cell& cell = *seat->cell;
+  cell.set_thread(::pthread_self(), Cell::Interrupt::Exception);
+  cell.thread_id = PyThread_get_thread_ident();
+  cell.interpreter = PyInterpreterState_Get();
+  const Ref begin = decode(order.payload, order.form);
+  bool is_open = begin && prepare_interpreter(cell, settings_) && strip("posix", kPosixFunctions) &&
+                 strip("_thread", kThreadFunctions) && cell.open(begin.get());
+  if (is_open) {
+    seat->memory.most = cell.grants().memory_bytes().value_or(UINT64_MAX);
+    (void)::pthread_getcpuclockid(::pthread_self(), &seat->clock);  // one's own thread has one
+    seat->cpu_start_us = clock_us(seat->clock);
+    register_cell(cell);
+    {
+      const std::scoped_lock lock(mutex_);
+      seat->is_seated = true;
+    }
+    use_account(&seat->memory);
+    cell.run();
+    use_account(nullptr);
+  } else {
+    PyErr_Clear();
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    seat->is_seated = false;
+    seats_.erase(order.cell);
+  }
+  forget_cell(cell);
+  PyErr_Clear();
+  cell.close();
+  const WithoutGil released;
+  while (cell.visitors > 0) ::sched_yield();
+  tell_over(order.cell, "closed", is_open ? "" : "the cell could not be opened");
+}
+
+// An exception at the cell's next step. Takes the cell's GIL, so it may take as long as one call.
+void Cells::interrupt(Seat& seat, PyObject* exception) {
+  struct Work {
+    std::shared_ptr<Cell> cell;
+    PyObject* exception;
+  };
+  auto work = std::make_unique<Work>(Work{seat.cell, exception});
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!seat.is_seated) return;
+    ++seat.cell->visitors;  // the interpreter stays until it is over
+  }
+  const auto body = [](void* given) -> void* {
+    const std::unique_ptr<Work> own(static_cast<Work*>(given));
+    PyThreadState* state = PyThreadState_New(own->cell->interpreter);
+    PyEval_RestoreThread(state);
+    (void)PyThreadState_SetAsyncExc(own->cell->thread_id, own->exception);  // 0: it has just ended
+    PyThreadState_Clear(state);
+    PyThreadState_DeleteCurrent();
+    --own->cell->visitors;
+    return nullptr;
+  };
+  pthread_t thread{};
+  if (::pthread_create(&thread, nullptr, body, work.get()) == 0) {
+    (void)work.release();
+    ::pthread_detach(thread);
+  } else {
+    --seat.cell->visitors;
+  }
+}
+
+// CPU time of each cell's thread, also inside one long call.
+void Cells::watch() {
+  while (true) {
+    ::usleep(static_cast<useconds_t>(std::chrono::microseconds(kWatchPeriod).count()));
+    std::vector<std::shared_ptr<Seat>> late;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const auto& [number, seat] : seats_) {
+        if (!seat->is_seated || !seat->cell->grants().cpu_ms()) continue;
+        const std::uint64_t used = clock_us(seat->clock) - seat->cpu_start_us;
+        if (used > *seat->cell->grants().cpu_ms() * 1000) late.push_back(seat);
+      }
+    }
+    for (const auto& seat : late) {
+      if (!std::exchange(seat->is_told, true)) {
+        tell_over(seat->cell->number(), "cpu", "the session's CPU time was used up");
+      }
+      seat->cell->end();
+      interrupt(*seat, PyExc_SystemExit);
+    }
+  }
+}
+
+}  // namespace
+
+void run_cells(Channel& channel, CellSettings settings) {
+  static Cells cells(channel, std::move(settings));
+  count_memory();
+  const int problem = forbid_processes();
+  if (problem != 0) ::_exit(1);
+  for (std::size_t i = 0; i < kParked; ++i) {
+    if (!cells.start_thread(Cells::cell_thread)) ::_exit(1);
+  }
+  if (!cells.start_thread(Cells::watch_thread)) ::_exit(1);
+  const WithoutGil released;
+  cells.serve();
+  ::_exit(0);
+}
+
+}  // namespace glovebox::pyhost

@@ -1,0 +1,38 @@
+// Many cells in one process: each has an interpreter of its own (with its own GIL where CPython has
+// that, from 3.12 on) and one thread.
+//
+// A cell is a place to execute, not a wall against native code: all cells of a worker share one
+// address space, and a cell whose authority lets it call native code can reach the others. Cells
+// are put into one worker only when the kernel holds them to the very same box.
+#pragma once
+
+#include "guest/python/host/cell.h"
+
+#include <string>
+
+namespace glovebox::pyhost {
+
+struct CellSettings {
+  std::string own;                   // the host's directory
+  std::string environment;           // of a virtual environment
+  std::vector<std::string> modules;  // loaded ahead
+};
+
+// Serves cells until the supervisor is gone. The main thread, with the GIL.
+[[noreturn]] void run_cells(Channel& channel, CellSettings settings);
+
+// Prepares the interpreter that is current for the cell: where libraries are, what is standard,
+// what is loaded ahead. False with an exception set.
+bool prepare_interpreter(Cell& cell, const CellSettings& settings);
+
+// Memory of cells (memory.cpp): what the interpreter allocates on a cell's thread is counted, and
+// beyond the cell's limit there is none. Before the first cell.
+void count_memory();
+// Whose allocations this thread's are; nullptr: nobody's.
+struct MemoryAccount {
+  std::atomic<std::uint64_t> used = 0;
+  std::uint64_t most = UINT64_MAX;
+};
+void use_account(MemoryAccount* account);
+
+}  // namespace glovebox::pyhost

@@ -1,0 +1,25 @@
+// Walls that the host puts up around its own process, with the kernel's help, before the first line
+// of a cell's code. Each only takes away, and none can be taken down from inside.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace glovebox::pyhost {
+
+// The status a host ends with when its CPU time is used up.
+inline constexpr int kCpuEndStatus = 113;
+
+// No process is started and no program executed: fork, vfork, clone without CLONE_THREAD, clone3,
+// execve and execveat fail. Also in threads that are there already. errno, or 0.
+int forbid_processes();
+
+// At the end of the CPU time the process ends at once, even inside one long call. The timer is
+// exact; the kernel's own limit, in whole seconds, holds should the timer be got rid of. The time
+// counts from now. errno, or 0.
+int limit_cpu(std::uint64_t ms);
+
+// Data of this process, so that running out is a MemoryError. errno, or 0.
+int limit_memory(std::uint64_t bytes);
+
+}  // namespace glovebox::pyhost

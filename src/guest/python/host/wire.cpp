@@ -1,0 +1,109 @@
+#include "guest/python/host/wire.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace glovebox::pyhost {
+namespace {
+
+constexpr std::size_t kHeader = 12;
+constexpr std::size_t kReadSize = std::size_t{64} << 10;
+constexpr std::size_t kMostParts = 64;
+
+void put_u32(char* at, std::size_t value) {
+  for (int i = 0; i < 4; ++i) at[i] = static_cast<char>(value >> (8 * i));
+}
+
+std::uint32_t get_u32(const char* at) {
+  std::uint32_t value = 0;
+  for (int i = 3; i >= 0; --i) value = (value << 8) | static_cast<unsigned char>(at[i]);
+  return value;
+}
+
+}  // namespace
+
+bool Channel::read_all(char* into, std::size_t size) {
+  while (size > 0) {
+    if (used_ < buffer_.size()) {
+      const std::size_t part = std::min(size, buffer_.size() - used_);
+      std::memcpy(into, buffer_.data() + used_, part);
+      used_ += part;
+      into += part;
+      size -= part;
+      continue;
+    }
+    // Large payloads go to their place directly.
+    const bool is_large = size >= kReadSize;
+    if (!is_large) buffer_.resize(kReadSize);
+    used_ = 0;
+    const ssize_t got = ::read(in_, is_large ? into : buffer_.data(), is_large ? size : kReadSize);
+    if (got < 0 && errno == EINTR) {
+      buffer_.clear();
+      continue;
+    }
+    if (got <= 0) return false;
+    if (is_large) {
+      into += got;
+      size -= static_cast<std::size_t>(got);
+      buffer_.clear();
+    } else {
+      buffer_.resize(static_cast<std::size_t>(got));
+    }
+  }
+  return true;
+}
+
+bool Channel::receive(Frame& frame) {
+  std::array<char, kHeader> header{};
+  if (!read_all(header.data(), header.size())) return false;
+  const std::size_t size = get_u32(header.data());
+  if (size > kMaxPayload || static_cast<unsigned char>(header[5]) > 1) return false;
+  frame.kind = static_cast<std::uint8_t>(header[4]);
+  frame.form = static_cast<Form>(header[5]);
+  frame.cell = get_u32(header.data() + 8);
+  frame.payload.resize(size);
+  return read_all(frame.payload.data(), size);
+}
+
+bool Channel::write_all(std::vector<Blob>& parts) {
+  std::size_t first = 0;
+  while (first < parts.size()) {
+    std::array<iovec, kMostParts> list{};
+    const std::size_t count = std::min(parts.size() - first, kMostParts);
+    for (std::size_t i = 0; i < count; ++i) {
+      list[i] = {const_cast<char*>(parts[first + i].data()), parts[first + i].size()};
+    }
+    const ssize_t sent = ::writev(out_, list.data(), static_cast<int>(count));
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return false;
+    auto left = static_cast<std::size_t>(sent);
+    while (first < parts.size() && left >= parts[first].size()) left -= parts[first++].size();
+    if (first < parts.size()) parts[first] = parts[first].subspan(left);
+  }
+  return true;
+}
+
+bool Channel::send(Word word, std::uint32_t cell, std::string_view head,
+                   const std::vector<Blob>& blobs) {
+  std::array<char, kHeader + 4> header{};
+  const bool is_binary = !blobs.empty();
+  std::size_t size = head.size() + (is_binary ? 4 : 0);
+  for (const Blob& blob : blobs) size += blob.size();
+  if (size > kMaxPayload) return false;
+  put_u32(header.data(), size);
+  header[4] = static_cast<char>(word);
+  header[5] = is_binary ? 1 : 0;
+  put_u32(header.data() + 8, cell);
+  put_u32(header.data() + kHeader, head.size());
+  std::vector<Blob> parts{Blob(header.data(), kHeader + (is_binary ? 4 : 0)), Blob(head)};
+  parts.insert(parts.end(), blobs.begin(), blobs.end());
+  const std::scoped_lock lock(sending_);
+  return write_all(parts);
+}
+
+}  // namespace glovebox::pyhost

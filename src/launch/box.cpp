@@ -1,0 +1,20 @@
+#include "launch/box.h"
+
+#include <cerrno>
+#include <csignal>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace glovebox::launch {
+
+void Box::kill() const {
+  // A box that has ended already is no failure; one that cannot be signalled this way is not reaped
+  // yet either, so its pid is still its own.
+  if (init && ::syscall(SYS_pidfd_send_signal, init.get(), SIGKILL, nullptr, 0) != 0 &&
+      errno != ESRCH) {
+    (void)::kill(pid, SIGKILL);
+  }
+}
+
+}  // namespace glovebox::launch

@@ -1,0 +1,301 @@
+#include "mcp/http_front.h"
+
+#include "base/file.h"
+#include "mcp/rpc.h"
+#include "serve/auth.h"
+#include "serve/http/listener.h"
+#include "serve/http/server.h"
+#include "session/uuid.h"
+#include "session/wakeup.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+
+namespace glovebox::mcp {
+namespace {
+
+using serve::Exchange;
+using serve::Response;
+
+constexpr std::string_view kPath = "/mcp";
+constexpr std::size_t kMaxClients = 16;
+// A client that has said nothing for so long, and waits for nothing, is forgotten.
+constexpr std::chrono::minutes kIdle{60};
+constexpr std::chrono::seconds kSweep{30};
+
+// A request that waits for its answer.
+struct Waiter {
+  explicit Waiter(asio::io_context& loop) : wakeup(loop) {}
+  session::Wakeup wakeup;
+  std::string token;              // of its progress, as JSON; empty: nobody wants to hear of it
+  std::deque<std::string> notes;  // notifications, not sent yet
+  std::optional<std::string> answer;
+};
+
+struct Client {
+  std::unique_ptr<Server> server;
+  std::map<std::string, std::shared_ptr<Waiter>, std::less<>> waiting;  // by the id, as JSON
+  Clock::time_point last_use = Clock::now();
+};
+
+Response rpc_error(int status, const json::value& id, int code, std::string_view message) {
+  return serve::text_answer(status, error_line(id, code, message), "application/json");
+}
+
+std::string without_newline(std::string line) {
+  while (line.ends_with('\n')) line.pop_back();
+  return line;
+}
+
+bool takes_events(const serve::Request& request) {
+  const std::string* accept = request.find_header("accept");
+  return accept != nullptr && accept->find("text/event-stream") != std::string::npos;
+}
+
+std::string progress_token(const json::object& params) {
+  const json::value* meta = params.if_contains("_meta");
+  if (meta == nullptr || !meta->is_object()) return {};
+  const json::value* token = meta->as_object().if_contains("progressToken");
+  return token == nullptr ? "" : json::serialize(*token);
+}
+
+class HttpFront {
+ public:
+  HttpFront(asio::io_context& loop, const ServerSettings& settings, serve::Auth auth)
+      : loop_(loop),
+        settings_(settings),
+        auth_(std::move(auth)),
+        http_(
+            loop, limits(), [this](Exchange& exchange) { return answer(exchange); },
+            [](const std::string& bug) {
+              (void)write_all(BorrowedFd(2), "glovebox: a bug: " + bug + "\n");  // best effort
+            }),
+        timer_(loop),
+        signals_(loop, SIGTERM, SIGINT, SIGHUP) {}
+
+  void listen(std::shared_ptr<serve::Listener> listener) {
+    http_.listen(std::move(listener));
+    signals_.async_wait([this](const boost::system::error_code& problem, int /*number*/) {
+      if (!problem) asio::co_spawn(loop_, finish(), asio::detached);
+    });
+    asio::co_spawn(loop_, sweep(), asio::detached);
+  }
+
+ private:
+  static serve::HttpLimits limits() {
+    serve::HttpLimits limits;
+    limits.connections = 128;
+    limits.requests = 128;
+    return limits;
+  }
+
+  asio::awaitable<Response> answer(Exchange& exchange) {
+    const serve::Request& request = exchange.request();
+    if (auto identity = auth_.identify(request); !identity) {
+      co_return serve::to_response(identity.error());
+    }
+    if (request.path != kPath) co_return rpc_error(404, nullptr, kInvalidRequest, "there is /mcp");
+    const std::string* version = request.find_header("mcp-protocol-version");
+    if (version != nullptr && !is_known_version(*version)) {
+      co_return rpc_error(400, nullptr, kInvalidRequest,
+                          "that protocol version is not spoken here");
+    }
+    if (request.method == serve::Method::Delete) co_return co_await forget(request);
+    if (request.method == serve::Method::Post) co_return co_await take(exchange);
+    Response refused = rpc_error(405, nullptr, kInvalidRequest, "there are POST and DELETE");
+    refused.headers.push_back({"Allow", "POST, DELETE"});
+    co_return refused;
+  }
+
+  asio::awaitable<Response> take(Exchange& exchange) {
+    auto body = co_await exchange.read_body(kMaxLine);
+    if (!body) co_return rpc_error(413, nullptr, kInvalidRequest, body.error().message);
+    const Message message = parse_message(*body);
+    if (const auto* malformed = std::get_if<Malformed>(&message)) {
+      co_return rpc_error(400, malformed->id, malformed->code, malformed->message);
+    }
+    const auto* request = std::get_if<Request>(&message);
+    if (request != nullptr && request->method == "initialize") {
+      co_return co_await initialize(exchange, *request, *body);
+    }
+    const std::string* id = exchange.request().find_header("mcp-session-id");
+    if (id == nullptr) {
+      co_return rpc_error(400, nullptr, kInvalidRequest, "the header Mcp-Session-Id is missing");
+    }
+    const auto found = clients_.find(*id);
+    if (found == clients_.end()) {
+      co_return rpc_error(404, nullptr, kInvalidRequest, "no such session; initialize again");
+    }
+    const std::shared_ptr<Client> client = found->second;
+    client->last_use = Clock::now();
+    if (request != nullptr) co_return co_await carry(exchange, client, *request, *body);
+    client->server->take_line(*body);
+    co_return Response{.status = 202, .headers = {}, .body = {}};
+  }
+
+  asio::awaitable<Response> initialize(Exchange& exchange, const Request& request,
+                                       const std::string& body) {
+    if (clients_.size() >= kMaxClients) {
+      co_return rpc_error(429, request.id, kInternalError, "too many clients");
+    }
+    auto id = session::make_uuid();
+    if (!id) co_return rpc_error(500, request.id, kInternalError, id.error().message);
+    const auto client = std::make_shared<Client>();
+    client->server = std::make_unique<Server>(loop_, settings_,
+                                              [weak = std::weak_ptr(client)](std::string line) {
+                                                if (const auto there = weak.lock())
+                                                  pass_on(*there, std::move(line));
+                                              });
+    if (auto opened = client->server->open_log(); !opened) {
+      co_return rpc_error(500, request.id, kInternalError, opened.error().message);
+    }
+    clients_.emplace(*id, client);
+    Response answered = co_await carry(exchange, client, request, body);
+    answered.headers.push_back({"Mcp-Session-Id", *id});
+    co_return answered;
+  }
+
+  // What the server says goes to the request that it is about.
+  static void pass_on(Client& client, std::string line) {
+    boost::system::error_code problem;
+    const json::value value = json::parse(line, problem);
+    const json::object* message = problem ? nullptr : value.if_object();
+    if (message == nullptr) return;
+    if (const json::value* id = message->if_contains("id")) {
+      const auto found = client.waiting.find(json::serialize(*id));
+      if (found == client.waiting.end()) return;
+      found->second->answer = without_newline(std::move(line));
+      found->second->wakeup.notify();
+      client.waiting.erase(found);
+      return;
+    }
+    const json::value* params = message->if_contains("params");
+    if (params == nullptr || !params->is_object()) return;
+    const json::value* token = params->as_object().if_contains("progressToken");
+    if (token == nullptr) return;
+    const std::string wanted = json::serialize(*token);
+    for (const auto& [key, waiter] : client.waiting) {
+      if (waiter->token != wanted) continue;
+      waiter->notes.push_back(without_newline(line));
+      waiter->wakeup.notify();
+    }
+  }
+
+  asio::awaitable<Response> carry(Exchange& exchange, std::shared_ptr<Client> client,
+                                  const Request& request, const std::string& body) {
+    const std::string key = json::serialize(request.id);
+    if (client->waiting.contains(key)) {
+      co_return rpc_error(400, request.id, kInvalidRequest, "a call with this id is under way");
+    }
+    const auto waiter = std::make_shared<Waiter>(loop_);
+    const bool streams = takes_events(exchange.request());
+    if (streams) waiter->token = progress_token(request.params);
+    client->waiting.emplace(key, waiter);
+    client->server->take_line(body);
+    if (!waiter->token.empty()) co_return co_await stream(exchange, waiter);
+    while (!waiter->answer) {
+      const session::Woken woken = co_await waiter->wakeup.wait();
+      if (woken == session::Woken::Canceled) co_return serve::already_sent();
+    }
+    client->last_use = Clock::now();
+    co_return serve::text_answer(200, *std::move(waiter->answer), "application/json");
+  }
+
+  // Progress as it comes, and then the answer. A client that goes away does not end its call: it
+  // says so with a message if it wants that.
+  static asio::awaitable<Response> stream(Exchange& exchange, std::shared_ptr<Waiter> waiter) {
+    Response head;
+    head.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}};
+    exchange.begin(std::move(head), serve::Length{});
+    for (;;) {
+      while (!waiter->notes.empty()) {
+        const std::string event =
+            fmt::format("event: message\ndata: {}\n\n", waiter->notes.front());
+        waiter->notes.pop_front();
+        const auto sent = co_await exchange.send(event);
+        if (!sent) co_return serve::already_sent();
+      }
+      if (waiter->answer) break;
+      const session::Woken woken = co_await waiter->wakeup.wait();
+      if (woken == session::Woken::Canceled) co_return serve::already_sent();
+    }
+    const std::string last = fmt::format("event: message\ndata: {}\n\n", *waiter->answer);
+    (void)co_await exchange.finish(last);  // the client may be gone
+    co_return serve::already_sent();
+  }
+
+  asio::awaitable<Response> forget(const serve::Request& request) {
+    const std::string* id = request.find_header("mcp-session-id");
+    const auto found = id == nullptr ? clients_.end() : clients_.find(*id);
+    if (found == clients_.end()) {
+      co_return rpc_error(404, nullptr, kInvalidRequest, "no such session");
+    }
+    const std::shared_ptr<Client> client = found->second;
+    clients_.erase(found);
+    co_await client->server->stop();
+    co_return serve::empty_answer();
+  }
+
+  asio::awaitable<void> sweep() {
+    for (;;) {
+      timer_.expires_after(kSweep);
+      const auto [problem] = co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
+      if (problem) co_return;
+      std::vector<std::shared_ptr<Client>> idle;
+      std::erase_if(clients_, [&](const auto& entry) {
+        const Client& client = *entry.second;
+        if (!client.waiting.empty() || Clock::now() - client.last_use < kIdle) return false;
+        idle.push_back(entry.second);
+        return true;
+      });
+      for (const auto& client : idle) co_await client->server->stop();
+    }
+  }
+
+  asio::awaitable<void> finish() {
+    timer_.cancel();
+    const auto clients = std::exchange(clients_, {});
+    for (const auto& [id, client] : clients) co_await client->server->stop();
+    co_await http_.drain(std::chrono::seconds(1));
+    loop_.stop();
+  }
+
+  asio::io_context& loop_;
+  ServerSettings settings_;
+  serve::Auth auth_;
+  serve::Server http_;
+  asio::steady_timer timer_;
+  asio::signal_set signals_;
+  std::map<std::string, std::shared_ptr<Client>, std::less<>> clients_;
+};
+
+}  // namespace
+
+Result<void> serve_http(const ServerSettings& settings, const ListenSettings& listen) {
+  ::signal(SIGPIPE, SIG_IGN);
+  TRY(const serve::TcpAddress address, serve::parse_tcp_address(listen.address));
+  if (!address.is_loopback) {
+    return fail(Code::Denied, "--listen {}: only this host's own addresses", listen.address);
+  }
+  serve::Auth auth;
+  serve::Identity identity{
+      .name = "token", .scopes = {serve::Scope::Admin}, .ceiling = nullptr, .max_sessions = 0};
+  TRY_VOID(auth.add_token(listen.token, std::move(identity)));
+  asio::io_context loop(1);
+  TRY(std::shared_ptr<serve::Listener> listener, serve::listen_tcp(loop, address));
+  const std::string where =
+      fmt::format("glovebox: listening on http://{}{}\n", listener->name, kPath);
+  HttpFront front(loop, settings, std::move(auth));
+  front.listen(std::move(listener));
+  TRY_VOID(write_all(BorrowedFd(2), where));
+  loop.run();
+  return {};
+}
+
+}  // namespace glovebox::mcp

@@ -1,0 +1,207 @@
+// Sessions as files: checkpoint and restore.
+#include "checkpoint/layer_stream.h"
+
+#include "base/file.h"
+#include "session/co_try.h"
+#include "session/pool.h"
+#include "session/restore_stream.h"
+#include "session/session_manager.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace glovebox::session {
+namespace {
+
+bool wants(const CheckpointRequest& request, StateKind kind) {
+  return std::ranges::find(request.state, kind) != request.state.end();
+}
+
+// Why processes cannot be taken along on this host.
+Error no_memory() {
+  constexpr std::array<const char*, 3> kPlaces{"/usr/sbin/criu", "/usr/local/sbin/criu",
+                                               "/usr/bin/criu"};
+  const bool is_there =
+      std::ranges::any_of(kPlaces, [](const char* path) { return ::access(path, X_OK) == 0; });
+  const char* why = is_there ? "criu is there, but boxes are not made to be dumped by it yet"
+                             : "this host has no criu";
+  return Error{Code::Unsupported, 0,
+               fmt::format("memory: {}; a checkpoint holds config and files", why)};
+}
+
+// Everything that the pool's thread needs.
+struct Writing {
+  std::shared_ptr<Preparer> preparer;
+  std::string spool;
+  Snapshot snapshot;
+  std::vector<WorkspaceInfo> workspaces;
+  checkpoint::Key key;
+  std::string tenant;
+};
+
+Result<std::vector<workspace::Layer>> open_layers(const Writing& work) {
+  std::vector<workspace::Layer> layers;
+  for (const WorkspaceInfo& place : work.workspaces) {
+    if (place.layer_id.empty()) continue;
+    TRY(workspace::Layer layer, workspace::open_layer(work.preparer->layers(), place.layer_id));
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+Result<void> measure(const std::vector<workspace::Layer>& layers, Snapshot& snapshot) {
+  for (const workspace::Layer& layer : layers) {
+    TRY(const workspace::Uppers uppers, layer.open_uppers());
+    TRY(const UniqueFd original, layer.open_original());
+    const checkpoint::LayerTrees trees{uppers, original, layer.facts().prefix};
+    TRY(const checkpoint::LayerContent content, checkpoint::measure_layer(trees));
+    snapshot.layers.push_back({layer.facts().origin, content.entries, content.bytes});
+  }
+  return {};
+}
+
+Result<void> write_records(const Writing& work, const std::vector<workspace::Layer>& layers,
+                           checkpoint::SealedWriter& writer) {
+  checkpoint::RecordWriter records(writer);
+  TRY(const std::string text, encode_snapshot(work.snapshot));
+  TRY_VOID(records.text(checkpoint::RecordKind::Snapshot, text));
+  std::vector<LayerBase> bases;
+  for (const workspace::Layer& layer : layers) {
+    bases.push_back({layer.facts().origin, layer.base()});
+  }
+  TRY(const std::string bases_text, encode_bases(bases));
+  TRY_VOID(records.text(checkpoint::RecordKind::Bases, bases_text));
+  for (const workspace::Layer& layer : layers) {
+    TRY_VOID(records.text(checkpoint::RecordKind::Layer, layer.facts().origin));
+    TRY(const workspace::Uppers uppers, layer.open_uppers());
+    TRY(const UniqueFd original, layer.open_original());
+    const checkpoint::LayerTrees trees{uppers, original, layer.facts().prefix};
+    TRY_VOID(checkpoint::write_layer(trees, records));
+  }
+  return records.end();
+}
+
+Result<CheckpointFile> write_checkpoint(Writing work) {
+  TRY(const std::vector<workspace::Layer> layers, open_layers(work));
+  TRY_VOID(measure(layers, work.snapshot));
+  if (!layers.empty()) work.snapshot.state.push_back(StateKind::Files);
+  CheckpointFile file;
+  file.state = work.snapshot.state;
+  file.layers = work.snapshot.layers;
+  TRY(file.file, open_file(work.spool, O_RDWR | O_TMPFILE, 0600));
+  checkpoint::Header header;
+  header.tenant = work.tenant;
+  if (work.snapshot.policy) header.policy_digest = work.snapshot.policy->digest;
+  for (const StateKind kind : file.state) header.state.emplace_back(to_text(kind));
+  const checkpoint::Sink sink = [&file](std::string_view bytes) {
+    file.size += bytes.size();
+    return write_all(file.file, bytes);
+  };
+  TRY(const auto writer, checkpoint::SealedWriter::open(sink, std::move(header), work.key));
+  TRY_VOID(write_records(work, layers, *writer));
+  TRY_VOID(writer->finish());
+  file.tag = writer->tag();
+  if (::lseek(file.file.get(), 0, SEEK_SET) != 0) return fail_os(errno, "go back in the file");
+  return file;
+}
+
+// A policy goes by its name where that means the same, else by its text.
+SessionRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
+  SessionRequest request = snapshot.spec;
+  if (request.policy.name.empty()) return request;
+  PolicyChoice named = request.policy;
+  named.document.clear();
+  const auto here = preparer.policy_document(named);
+  if (here && *here == snapshot.spec.policy.document) {
+    request.policy.document.clear();
+  } else {
+    request.policy.name.clear();
+    request.policy.sandbox.clear();
+  }
+  return request;
+}
+
+}  // namespace
+
+Result<std::string> SessionManager::usage(std::string_view id) const {
+  TRY(const EntryPointer entry, find(id));
+  std::string layers;
+  for (const WorkspaceInfo& place : entry->record.info.workspaces) layers += place.layer_id + " ";
+  if (!entry->live) return layers;
+  return fmt::format("{}{}-{}-{}-{}", layers, entry->live->box_id(), entry->live->run_count(),
+                     entry->live->last_use().time_since_epoch().count(), entry->live->under_way());
+}
+
+asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string id,
+                                                                   CheckpointRequest request) {
+  if (wants(request, StateKind::Memory)) co_return unexpected(no_memory());
+  CO_TRY(const EntryPointer entry, find(id));
+  std::unique_ptr<LiveSession::ShellTurn> shell;
+  const bool is_alive = entry->live && entry->live->is_alive();
+  if (is_alive) {
+    CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
+  }
+  CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
+  if (is_alive && entry->live->under_way() > 0 && request.running == WhileRunning::Refuse) {
+    co_return fail(Code::Exhausted,
+                   "{} runs or file jobs of the session are under way, and may change what is "
+                   "written out",
+                   entry->live->under_way());
+  }
+  std::vector<plan::EnvEntry> none;
+  CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, std::move(none)));
+  std::vector<WorkspaceInfo> workspaces;
+  if (wants(request, StateKind::Files)) workspaces = entry->record.info.workspaces;
+  Writing writing{preparer_,   spool_directory_,         std::move(snapshot), std::move(workspaces),
+                  request.key, std::move(request.tenant)};
+  const auto work = [writing = std::move(writing)] { return write_checkpoint(writing); };
+  CO_TRY(CheckpointFile file, co_await on_pool(pool_, work));
+  CO_TRY(file.used, usage(id));
+  tell(EventKind::Checkpointed, *entry, fmt::format("{} bytes", file.size));
+  co_return file;
+}
+
+asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, RestoreRequest request) {
+  if (is_stopping_) co_return fail(Code::Os, "the service is ending");
+  if (counts().alive + *starting_ >= settings_.max_sessions) {
+    co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
+  }
+  struct Drafted {
+    SessionRequest request;
+    std::shared_ptr<Prepared> prepared;
+    std::shared_ptr<RestoreStream> stream;
+  };
+  const auto held = std::make_shared<UniqueFd>(std::move(file));
+  const auto work = [preparer = preparer_, held,
+                     request = std::move(request)]() -> Result<Drafted> {
+    Drafted drafted;
+    TRY(drafted.stream, RestoreStream::open(std::move(*held), request.key, request.tenant));
+    drafted.request = restored_request(*preparer, drafted.stream->snapshot());
+    if (request.review) TRY_VOID(request.review(drafted.request));
+    SessionRequest pinned = drafted.request;
+    const std::optional<plan::PolicyMark>& policy = drafted.stream->snapshot().policy;
+    if (policy) pinned.policy.if_digest = policy->digest;
+    TRY(Prepared prepared, preparer->prepare(pinned, RestoreStream::sources(drafted.stream)));
+    prepared.effective.policy.if_digest = drafted.request.policy.if_digest;
+    drafted.prepared = std::make_shared<Prepared>(std::move(prepared));
+    TRY_VOID(drafted.stream->finish());
+    return drafted;
+  };
+  CO_TRY(Drafted drafted, co_await on_pool(pool_, work));
+  const Snapshot& snapshot = drafted.stream->snapshot();
+  Restored restored;
+  restored.tag = drafted.stream->tag();
+  restored.state = snapshot.state;
+  Origin origin;
+  origin.parent = snapshot.parent;
+  origin.shell = snapshot.shell;
+  CO_TRY(restored.info, co_await create_prepared(std::move(drafted.request), std::move(origin),
+                                                 std::move(drafted.prepared)));
+  co_return restored;
+}
+
+}  // namespace glovebox::session

@@ -1,0 +1,276 @@
+// Python sessions: boxes with an interpreter in them, made ahead of need, and cells that share one.
+#include "plan/make_plan.h"
+#include "session/co_try.h"
+#include "session/session_manager.h"
+#include "session/uuid.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include <algorithm>
+
+namespace glovebox::session {
+namespace {
+
+// How many cells one worker holds.
+constexpr std::uint32_t kMaxCells = 1000;
+// How long a cell may take to end before its worker is killed, and the others begin anew.
+constexpr std::chrono::seconds kCellGrace{3};
+// How many interpreters are started ahead at a time: they compete with those that somebody waits
+// for.
+constexpr std::size_t kMaxStarting = 2;
+
+std::optional<launch::LimitKind> limit_of(std::string_view reason) {
+  if (reason == "cpu") return launch::LimitKind::Cpu;
+  if (reason == "wall") return launch::LimitKind::Wall;
+  if (reason == "memory") return launch::LimitKind::Memory;
+  if (reason == "output") return launch::LimitKind::Output;
+  return std::nullopt;
+}
+
+// Listens for the end of a cell that was told to end.
+class EndingCell final : public PythonCell, public std::enable_shared_from_this<EndingCell> {
+ public:
+  EndingCell(asio::io_context& loop, std::shared_ptr<PythonWorker> worker, std::uint32_t number)
+      : worker_(std::move(worker)), number_(number), timer_(loop) {}
+
+  void begin() {
+    worker_->add(number_, weak_from_this());
+    // A worker that has ended has no cells.
+    (void)worker_->send(PythonOrder::End, number_, {});
+    timer_.expires_after(kCellGrace);
+    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& problem) {
+      if (problem) return;
+      self->worker_->culprit = self->number_;
+      self->worker_->kill();
+    });
+  }
+
+  asio::awaitable<void> take(PythonWord word, PythonMessage /*message*/) override {
+    if (word != PythonWord::Over) co_return;
+    worker_->remove(number_);
+    timer_.cancel();
+  }
+  void take_stray(std::string_view /*text*/) override {}
+  void worker_over(const PythonExit& /*exit*/) override { timer_.cancel(); }
+
+ private:
+  std::shared_ptr<PythonWorker> worker_;
+  std::uint32_t number_;
+  asio::steady_timer timer_;
+};
+
+std::string owner_of(const SessionRequest& request) {
+  const auto found = request.labels.find("execd.owner");
+  return found == request.labels.end() ? "" : found->second;
+}
+
+}  // namespace
+
+asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth_to(
+    std::shared_ptr<Prepared> prepared, const Origin& origin) {
+  if (!prepared->python) co_return co_await give_birth(prepared, origin);
+  if (!origin.id.empty() || !origin.parent.empty())
+    co_return fail(Code::Unsupported, "{}", kNoCopy);
+  const std::optional<std::string> key = python_pool_key(*prepared);
+  if (prepared->python->backend == plan::Backend::Cell) {
+    co_return co_await make_cell(prepared, key);
+  }
+  Newborn newborn;
+  while (key && !newborn.live) {
+    auto ready = python_pool_.take(*key);
+    if (!ready) break;
+    const bool is_good = ready->live->is_alive() && !ready->worker->is_over();
+    if (is_good) newborn = *std::move(ready);
+  }
+  if (!newborn.live) {
+    CO_TRY(newborn, co_await make_interpreter(prepared));
+  }
+  CO_TRY_VOID(begin_python(newborn, *prepared->python));
+  if (key) {
+    auto more = std::make_shared<Prepared>();
+    more->plan = prepared->plan;
+    more->home = prepared->home;
+    more->python = prepared->python;
+    asio::co_spawn(loop_, make_ahead(*this, is_there_, *key, std::move(more)), asio::detached);
+  }
+  co_return newborn;
+}
+
+asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_interpreter(
+    std::shared_ptr<Prepared> prepared) {
+  const Origin fresh;
+  CO_TRY(Newborn newborn, co_await give_birth(prepared, fresh));
+  newborn.worker = std::make_shared<PythonWorker>(loop_, newborn.live);
+  std::vector<std::string> command = python_command(*prepared->python);
+  auto started = co_await newborn.worker->start(std::move(command));
+  if (started) co_return newborn;
+  newborn.live->close(EndCause::Deleted, "its interpreter did not start");
+  (void)co_await await_gone(newborn.live);  // bounded
+  co_return unexpected(std::move(started).error());
+}
+
+// Keeps up the stock of one kind. What fails here fails again when somebody waits for it, and is
+// told to them.
+asio::awaitable<void> SessionManager::make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
+                                                 std::string key,
+                                                 std::shared_ptr<Prepared> prepared) {
+  while (!there.expired() && !manager.is_stopping_ && manager.python_pool_.wants(key) &&
+         manager.python_starting_ < kMaxStarting) {
+    ++manager.python_starting_;
+    auto made = co_await manager.make_interpreter(prepared);
+    if (there.expired()) co_return;
+    --manager.python_starting_;
+    if (!made) co_return;
+    if (manager.is_stopping_) {
+      made->live->close(EndCause::ServiceEnded, "the service has ended");
+      co_return;
+    }
+    auto spare = manager.python_pool_.put(key, *std::move(made));
+    if (spare) spare->live->close(EndCause::Deleted, "nobody came for it");
+  }
+}
+
+Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& plan) {
+  const std::weak_ptr<bool> there = is_there_;
+  PythonCallbacks callbacks;
+  callbacks.on_end = [this, there, id = newborn.id](const PythonEnd& end) {
+    if (!there.expired()) on_python_end(id, end);
+  };
+  callbacks.on_worker_lost = [this, there, id = newborn.id] {
+    return !there.expired() && reseat(id);
+  };
+  callbacks.on_denial = [this, there, id = newborn.id](const PythonDenial& denial) {
+    if (there.expired()) return;
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) return;
+    tell(EventKind::Denied, *found->second,
+         fmt::format("{}: no grant of {}", denial.action, denial.capability));
+  };
+  if (!newborn.python) newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, 0);
+  return newborn.python->begin(plan, std::move(callbacks));
+}
+
+// --- cells ---------------------------------------------------------------------------------------
+
+asio::awaitable<Result<std::shared_ptr<SessionManager::CellWorker>>>
+SessionManager::find_cell_worker(std::shared_ptr<Prepared> prepared,
+                                 std::optional<std::string> key) {
+  const std::string owner = owner_of(prepared->effective);
+  for (const auto& each : cell_workers_) {
+    const bool fits = key && each->key == *key && each->owner == owner;
+    const bool has_room = each->box.worker->cell_count() < kMaxCells;
+    if (fits && has_room && !each->box.worker->is_over() && !each->box.worker->culprit) {
+      co_return each;
+    }
+  }
+  auto worker = std::make_shared<CellWorker>();
+  worker->key = key.value_or("");
+  worker->owner = owner;
+  CO_TRY(worker->box, co_await make_interpreter(prepared));
+  cell_workers_.push_back(worker);
+  co_return worker;
+}
+
+asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_cell(
+    std::shared_ptr<Prepared> prepared, std::optional<std::string> key) {
+  CO_TRY(const std::shared_ptr<CellWorker> worker, co_await find_cell_worker(prepared, key));
+  Newborn newborn;
+  newborn.plan = worker->box.plan;
+  newborn.live = worker->box.live;
+  newborn.worker = worker->box.worker;
+  CO_TRY(newborn.id, make_uuid());
+  newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, ++worker->last_cell);
+  CO_TRY_VOID(begin_python(newborn, *prepared->python));
+  co_return newborn;
+}
+
+void SessionManager::end_cell(const EntryPointer& entry, const PythonEnd& end) {
+  entry->python->close(end);  // on_python_end() does the rest
+}
+
+// A cell whose worker was killed because of another begins anew. Later: this is called while the
+// worker tells all of its cells.
+bool SessionManager::reseat(const std::string& id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || is_stopping_ || found->second->is_being_removed) return false;
+  asio::co_spawn(loop_, reseat_cell(*this, is_there_, id), asio::detached);
+  return true;
+}
+
+asio::awaitable<void> SessionManager::reseat_cell(SessionManager& manager,
+                                                  std::weak_ptr<bool> there, std::string id) {
+  const auto found = manager.sessions_.find(id);
+  if (there.expired() || found == manager.sessions_.end()) co_return;
+  const EntryPointer entry = found->second;
+  auto prepared = std::make_shared<Prepared>();
+  prepared->plan = *entry->plan;
+  prepared->effective = entry->record.info.effective;
+  prepared->python = entry->python->plan();
+  prepared->home = entry->record.info.workspaces.empty()
+                       ? std::string(plan::kHomeInside)
+                       : entry->record.info.workspaces.front().path;
+  auto worker = co_await manager.find_cell_worker(prepared, python_pool_key(*prepared));
+  if (there.expired() || entry->python->is_over()) co_return;
+  if (!worker) co_return entry->python->close({"worker", worker.error().message});
+  entry->live = (*worker)->box.live;
+  entry->plan = (*worker)->box.plan;
+  const auto begun = entry->python->restart((*worker)->box.worker, ++(*worker)->last_cell);
+  if (!begun) entry->python->close({"worker", begun.error().message});
+}
+
+// The interpreter is gone or went too far: so does its box, unless others live in it.
+void SessionManager::on_python_end(const std::string& id, const PythonEnd& end) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || !found->second->live) return;
+  const EntryPointer entry = found->second;
+  const auto limit = limit_of(end.reason);
+  const bool is_wanted = end.reason == "closed";
+  const EndCause cause = limit       ? EndCause::Limit
+                         : is_wanted ? EndCause::Deleted
+                                     : EndCause::AgentGone;
+  if (!entry->is_cell) return entry->live->end_for(cause, limit, end.sentence);
+  const auto& worker = entry->python->worker();
+  // One that crashed has ended already.
+  if (!worker->is_over() && end.reason != "crash") {
+    std::make_shared<EndingCell>(loop_, worker, entry->python->number())->begin();
+  }
+  on_end(id, SessionEnd{cause, limit, end.sentence, std::chrono::system_clock::now()});
+}
+
+// Ends boxes that were made ahead and not wanted, and workers without cells.
+void SessionManager::sweep_python(PythonPool<Newborn>::Whose whose) {
+  using Which = PythonPool<Newborn>::Whose;
+  while (auto old = python_pool_.take_old(whose)) {
+    old->live->close(EndCause::Deleted, "nobody came for it");
+  }
+  std::erase_if(cell_workers_, [&](const std::shared_ptr<CellWorker>& each) {
+    const bool is_empty = each->box.worker->cell_count() == 0;
+    const bool is_idle =
+        std::chrono::steady_clock::now() - each->box.live->last_use() > PythonPool<Newborn>::kLife;
+    const bool is_shared = !each->key.empty();
+    const bool is_done =
+        each->box.worker->is_over() || whose == Which::All || (is_empty && (is_idle || !is_shared));
+    if (is_done) each->box.live->close(EndCause::Deleted, "its cells are gone");
+    return is_done;
+  });
+}
+
+Result<std::shared_ptr<PythonHost>> SessionManager::python(std::string_view id) {
+  TRY(const EntryPointer entry, find(id));
+  if (!entry->python) return fail(Code::NotFound, "session {} is no Python session", id);
+  return entry->python;
+}
+
+bool SessionManager::is_in_use(const Entry& entry) {
+  if (entry.is_cell) return entry.python->is_busy();
+  // The interpreter itself is a run, which is there from the start to the end.
+  const std::size_t own = entry.python ? 1 : 0;
+  return entry.live->under_way() > own || (entry.python && entry.python->is_busy());
+}
+
+std::chrono::steady_clock::time_point SessionManager::last_use(const Entry& entry) {
+  return entry.python ? entry.python->last_use() : entry.live->last_use();
+}
+
+}  // namespace glovebox::session

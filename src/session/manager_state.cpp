@@ -1,0 +1,212 @@
+// Snapshots of sessions, and fresh boxes for them.
+#include "host/path_facts.h"
+#include "session/co_try.h"
+#include "session/pool.h"
+#include "session/session_manager.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace glovebox::session {
+namespace {
+
+// Whether a directory of the box is there in the next box, too.
+bool outlives_the_box(const SessionInfo& info, const std::string& path) {
+  const bool in_workspace = std::ranges::any_of(info.workspaces, [&](const WorkspaceInfo& place) {
+    return place.persist == Persist::Keep && host::is_within(path, place.path);
+  });
+  return in_workspace || std::ranges::any_of(info.effective.binds, [&](const BindRequest& bind) {
+           return host::is_within(path, bind.dest);
+         });
+}
+
+}  // namespace
+
+void SessionManager::step(std::string_view name) const {
+  if (settings_.on_step) settings_.on_step(name);
+}
+
+// The request with everything that is needed to make the session again, or which part of it is
+// nowhere any more.
+Result<SessionRequest> SessionManager::asked_of(const Entry& entry,
+                                                const std::vector<plan::EnvEntry>& env) const {
+  const SessionInfo& info = entry.record.info;
+  if (info.effective.python) return fail(Code::Unsupported, "{}", kNoCopy);
+  SessionRequest request = entry.asked ? *entry.asked : info.effective;
+  // What may have changed since is taken from where it changes.
+  request.name = info.effective.name;
+  request.labels = info.effective.labels;
+  request.idle_timeout = info.effective.idle_timeout;
+  if (entry.asked) return request;
+  if (info.policy && request.policy.name.empty()) {
+    return fail(Code::Unsupported,
+                "the session's policy was written out in its request, and such texts end with the "
+                "service that took it");
+  }
+  for (plan::EnvEntry& entry_of : request.env) {
+    const auto known = std::ranges::find(env, entry_of.name, &plan::EnvEntry::name);
+    if (known == env.end()) {
+      return fail(Code::Unsupported,
+                  "the value of {} ended with the service that the session was made by",
+                  entry_of.name);
+    }
+    entry_of.value = known->value;
+  }
+  return request;
+}
+
+asio::awaitable<Result<std::optional<ShellState>>> SessionManager::shell_of(EntryPointer entry) {
+  const std::shared_ptr<BoxSession> live = entry->live;
+  std::optional<ShellState> state;
+  if (!live || !live->is_alive() || live->shell() == guest::ShellKind::None) co_return state;
+  CO_TRY(state, co_await read_shell_state(*live));
+  if (!outlives_the_box(entry->record.info, state->cwd)) state->cwd.clear();
+  co_return state;
+}
+
+asio::awaitable<Result<Snapshot>> SessionManager::snapshot(std::string id) {
+  CO_TRY(const EntryPointer entry, find(id));
+  std::unique_ptr<LiveSession::ShellTurn> shell;
+  if (entry->live && entry->live->is_alive()) {
+    CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
+  }
+  std::vector<plan::EnvEntry> none;
+  co_return co_await take_snapshot(entry, std::move(none));
+}
+
+// Whoever calls this has the session's shell to himself.
+asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer entry,
+                                                                std::vector<plan::EnvEntry> env) {
+  const SessionInfo& info = entry->record.info;
+  Snapshot snapshot;
+  snapshot.id = info.id;
+  snapshot.parent = info.parent;
+  snapshot.policy = info.policy;
+  snapshot.state = {StateKind::Config};
+  CO_TRY(snapshot.spec, asked_of(*entry, env));
+  CO_TRY(snapshot.shell, co_await shell_of(entry));
+  // That it could be made again is known by trying everything but to make it.
+  SessionRequest tried = snapshot.spec;
+  if (info.policy) tried.policy.if_digest = info.policy->digest;
+  const auto work = [preparer = preparer_, request = std::move(tried)]() -> Result<std::string> {
+    TRY_VOID(preparer->check(request));
+    return preparer->policy_document(request.policy);
+  };
+  CO_TRY(snapshot.spec.policy.document, co_await on_pool(pool_, work));
+  CO_TRY(const std::string text, encode_snapshot(snapshot));
+  CO_TRY(const Snapshot back, decode_snapshot(text));
+  if (back != snapshot) {
+    co_return fail(Code::Unsupported, "the session cannot be written down without loss");
+  }
+  co_return snapshot;
+}
+
+void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const {
+  entry.plan = newborn.plan;
+  entry.live = newborn.live;
+  SessionInfo& info = entry.record.info;
+  info.state = SessionState::Active;
+  info.end.reset();
+  info.effective = std::move(prepared.effective);
+  info.workspaces = std::move(prepared.workspaces);
+  info.policy = prepared.plan.policy;
+  info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
+  entry.record.guarantees = prepared.plan.guarantees;
+  entry.record.proved = newborn.proved;
+  entry.record.terms = prepared.plan.terms;
+  entry.origin = prepared.origin;
+}
+
+// A session whose fresh box did not come.
+void SessionManager::die(Entry& entry, const std::string& sentence) {
+  entry.is_being_renewed = false;
+  SessionInfo& info = entry.record.info;
+  if (info.state == SessionState::Dead) return;
+  info.state = SessionState::Dead;
+  info.end = SessionEnd{EndCause::AgentGone,
+                        {},
+                        fmt::format("no fresh box could be made: {}", sentence),
+                        std::chrono::system_clock::now()};
+  store_->put_later(entry.record);
+  tell(EventKind::Ended, entry, info.end->sentence);
+}
+
+// Ends the session's box, if there is one, and gives it another, with layers as `origin` says. What
+// is on disk is the old state until the record is written, and the new one from then on.
+asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionRequest request,
+                                                    Origin origin) {
+  entry->is_being_renewed = true;
+  if (entry->live) {
+    entry->live->close(EndCause::Deleted, "the session has got a fresh box");
+    const bool is_gone = co_await await_gone(entry->live);
+    if (!is_gone) {
+      die(*entry, "the old one did not end in time");
+      co_return unexpected(Error{Code::Os, ETIMEDOUT, "the box did not end in time; try again"});
+    }
+  }
+  step("renew: the old box is gone");
+  origin.id = entry->record.info.id;
+  origin.runs_before = entry->record.info.runs;
+  if (entry->record.info.policy) origin.policy_digest = entry->record.info.policy->digest;
+  auto prepared = co_await prepare(request, origin);
+  if (!prepared) {
+    die(*entry, prepared.error().message);
+    co_return unexpected(std::move(prepared).error());
+  }
+  step("renew: layers are made");
+  auto born = co_await give_birth(*prepared, origin);
+  if (!born || is_stopping_) {
+    Newborn unborn;
+    if (born) unborn = *born;
+    co_await take_back(*prepared, std::move(unborn));
+    die(*entry, born ? "the service is ending" : born.error().message);
+    co_return born ? fail(Code::Os, "the service is ending") : unexpected(born.error());
+  }
+  entry->asked = std::move(request);
+  fill_record(*entry, *born, **prepared);
+  std::vector<UniqueFd> holds;
+  for (HeldLayer& layer : (*prepared)->layers) layer.keep(holds);
+  step("renew: the box is there");
+  auto written = co_await store_->put(entry->record);
+  std::swap(entry->holds, holds);
+  entry->is_being_renewed = false;
+  if (const auto& end = entry->live->end()) on_end(origin.id, *end);
+  narrow_newborn(*entry, **prepared);
+  step("renew: written down");
+  co_return written;
+}
+
+asio::awaitable<Result<SessionInfo>> SessionManager::recycle(std::string id,
+                                                             RecycleRequest request) {
+  CO_TRY(const EntryPointer entry, find(id));
+  CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
+  if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
+  CO_TRY(SessionRequest asked, asked_of(*entry, request.env));
+  SessionRequest tried = asked;
+  if (entry->record.info.policy) tried.policy.if_digest = entry->record.info.policy->digest;
+  const auto check = [preparer = preparer_, tried = std::move(tried)] {
+    return preparer->check(tried);
+  };
+  CO_TRY_VOID(co_await on_pool(pool_, check));  // before anything ends
+  Origin origin;
+  std::vector<std::string> old;
+  for (const WorkspaceInfo& place : entry->record.info.workspaces) {
+    if (place.layer_id.empty()) continue;
+    if (request.layers == Recycling::DropLayers) {
+      old.push_back(place.layer_id);
+      old.insert(old.end(), place.below.begin(), place.below.end());
+      continue;
+    }
+    LayerSource source;
+    source.id = place.layer_id;
+    // One that others stand on is frozen.
+    if (is_used(place.layer_id, entry.get())) source.kind = LayerSource::Kind::Stack;
+    origin.layers.emplace(place.path, std::move(source));
+  }
+  CO_TRY_VOID(co_await renew(entry, std::move(asked), std::move(origin)));
+  tell(EventKind::Recycled, *entry, {});
+  co_await remove_layers(std::move(old));
+  co_return info_of(*entry);
+}
+
+}  // namespace glovebox::session

@@ -1,0 +1,453 @@
+#include "session/python_host.h"
+
+#include "session/co_try.h"
+#include "session/python_broker.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+namespace glovebox::session {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::array<std::string_view, 4> kOperations = {"exec", "call", "define", "stats"};
+constexpr std::size_t kMostStray = std::size_t{64} << 10;
+constexpr std::size_t kMostName = 256;
+constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;
+
+std::string text_of(const json::object& object, std::string_view key) {
+  const json::value* found = object.if_contains(json::string_view(key.data(), key.size()));
+  return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
+}
+
+std::optional<std::uint64_t> id_of(const json::object& object) {
+  const json::value* found = object.if_contains("id");
+  if (found == nullptr || !found->is_number()) return std::nullopt;
+  json::error_code problem;
+  const auto id = found->to_number<std::uint64_t>(problem);
+  if (problem || id > kMaxId) return std::nullopt;
+  return id;
+}
+
+PythonMessage with_id(std::uint64_t id) {
+  PythonMessage message;
+  for (int i = 0; i < 8; ++i) message.bytes += static_cast<char>(id >> (8 * i));
+  return message;
+}
+
+std::string now_text() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return fmt::format("{}.{:03}", ms / 1000, ms % 1000);
+}
+
+// What an interpreter's end means when nothing else is known of it.
+PythonEnd end_of(const PythonExit& exit) {
+  if (!exit.sentence.empty()) return {"worker", exit.sentence};
+  if (exit.code == PythonWorker::kCpuEndStatus || exit.code == 128 + SIGXCPU) {
+    return {"cpu", "the session's CPU time was used up"};
+  }
+  if (exit.code == 0) return {"closed", "the interpreter has ended"};
+  if (exit.code > 128) {
+    return {"crash", fmt::format("the interpreter was ended by signal {}", exit.code - 128)};
+  }
+  return {"crash", fmt::format("the interpreter ended with status {}", exit.code)};
+}
+
+bool is_budget(std::string_view reason) {
+  return reason == "cpu" || reason == "wall" || reason == "memory" || reason == "output" ||
+         reason == "pids";
+}
+
+}  // namespace
+
+PythonHost::PythonHost(asio::io_context& loop, std::shared_ptr<PythonWorker> worker,
+                       std::uint32_t number)
+    : loop_(loop),
+      worker_(std::move(worker)),
+      number_(number),
+      given_(loop),
+      taken_(loop),
+      wall_(loop) {}
+
+PythonHost::~PythonHost() = default;
+
+Result<void> PythonHost::begin(PythonPlan plan, PythonCallbacks callbacks) {
+  plan_ = std::move(plan);
+  callbacks_ = std::move(callbacks);
+  return send_begin();
+}
+
+Result<void> PythonHost::send_begin() {
+  broker_ = std::make_unique<PythonBroker>(loop_, worker_->box(), plan_);
+  worker_->add(number_, weak_from_this());
+  last_use_ = std::chrono::steady_clock::now();
+  return worker_->send(PythonOrder::Begin, number_,
+                       {PythonMessage::Form::Text, python_begin(plan_)});
+}
+
+Result<void> PythonHost::restart(std::shared_ptr<PythonWorker> worker, std::uint32_t number) {
+  worker_ = std::move(worker);
+  number_ = number;
+  TRY_VOID(send_begin());
+  give(text_message({{"ev", "restart"},
+                     {"reason", "worker"},
+                     {"message", "the worker ended; the cell begins anew in another"}}));
+  start_next();
+  return {};
+}
+
+// --- the client ----------------------------------------------------------------------------------
+
+Result<std::uint64_t> PythonHost::attach() {
+  if (is_attached_) return fail(Code::Exhausted, "somebody else has the channel of this session");
+  is_attached_ = true;
+  is_stopped_ = false;
+  return ++client_;
+}
+
+void PythonHost::detach() {
+  is_attached_ = false;
+  handled_.clear();
+  last_use_ = std::chrono::steady_clock::now();
+  // Whoever was to answer is gone.
+  for (const std::uint64_t id : std::exchange(asked_, {})) {
+    const json::object error = {
+        {"id", id},
+        {"error", {{"type", "RuntimeError"}, {"message", "whoever handles this has gone"}}}};
+    // An interpreter that has ended needs no answer.
+    (void)worker_->send(PythonOrder::Reply, number_, text_message(error));
+  }
+}
+
+Result<void> PythonHost::take_from_client(PythonMessage message) {
+  TRY(const json::object head, read_head(message));
+  const std::string op = text_of(head, "op");
+  last_use_ = std::chrono::steady_clock::now();
+  if (op == "post") {
+    if (is_over()) return {};
+    return worker_->send(PythonOrder::Post, number_, message);
+  }
+  if (op == "handle") return take_handle(head);
+  const auto id = id_of(head);
+  if (!id) return fail(Code::Invalid, "'{}' needs an 'id', a whole number from 0 to 2^53", op);
+  if (op == "cancel") return take_cancel(*id);
+  if (op == "reply") return take_reply(*id, message);
+  if (std::ranges::find(kOperations, op) == kOperations.end()) {
+    return fail(Code::Invalid, "there is no operation '{}'", op.substr(0, 64));
+  }
+  return take_operation(*id, std::move(message));
+}
+
+Result<void> PythonHost::take_operation(std::uint64_t id, PythonMessage message) {
+  const bool is_double = std::ranges::find(operations_, id, &Operation::id) != operations_.end();
+  if (is_double) return fail(Code::Invalid, "an operation with the id {} is under way", id);
+  if (end_) {
+    give_error(id, *end_);
+    return {};
+  }
+  if (operations_.size() >= kMaxOperations) {
+    give(text_message({{"ev", "error"},
+                       {"id", id},
+                       {"error",
+                        {{"type", "RuntimeError"},
+                         {"message", fmt::format("{} operations are waiting", kMaxOperations)},
+                         {"traceback", ""},
+                         {"kind", "invalid"}}}}));
+    return {};
+  }
+  operations_.push_back({id, std::move(message)});
+  start_next();
+  return {};
+}
+
+// One operation at a time is with the interpreter; those behind it can still be taken back.
+void PythonHost::start_next() {
+  if (operations_.empty() || operations_.front().is_sent || end_) return;
+  Operation& first = operations_.front();
+  first.is_sent = true;
+  const auto sent =
+      worker_->send(PythonOrder::Operation, number_, std::exchange(first.message, {}));
+  if (sent) return watch_wall();
+  const PythonEnd problem{"invalid", sent.error().message};
+  give_error(first.id, problem);
+  operations_.pop_front();
+  asio::post(loop_, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->start_next();
+  });
+}
+
+void PythonHost::watch_wall() {
+  if (!plan_.wall) return;
+  wall_.expires_after(*plan_.wall);
+  wall_.async_wait([weak = weak_from_this()](const boost::system::error_code& problem) {
+    const auto self = weak.lock();
+    if (problem || !self || self->operations_.empty()) return;
+    self->close({"wall", "an operation took longer than it may"});
+  });
+}
+
+Result<void> PythonHost::take_cancel(std::uint64_t id) {
+  const auto found = std::ranges::find(operations_, id, &Operation::id);
+  if (found == operations_.end()) return {};  // it is over, which is as good
+  if (found->is_sent) {
+    found->is_cancelled = true;
+    return worker_->send(PythonOrder::Cancel, number_, with_id(id));
+  }
+  operations_.erase(found);
+  give(text_message({{"ev", "error"},
+                     {"id", id},
+                     {"error",
+                      {{"type", "KeyboardInterrupt"},
+                       {"message", "canceled before it began"},
+                       {"traceback", ""},
+                       {"kind", "cancelled"}}}}));
+  return {};
+}
+
+Result<void> PythonHost::take_reply(std::uint64_t id, const PythonMessage& message) {
+  if (asked_.erase(id) == 0) return {};  // nobody waits for it any more
+  return worker_->send(PythonOrder::Reply, number_, message);
+}
+
+Result<void> PythonHost::take_handle(const json::object& head) {
+  std::string capability = text_of(head, "capability");
+  if (capability.empty() || capability.size() > kMostName) {
+    return fail(Code::Invalid, "'handle' needs a 'capability'");
+  }
+  if (handled_.size() >= kMaxHandled) {
+    return fail(Code::Exhausted, "at most {} capabilities are handled", kMaxHandled);
+  }
+  handled_.insert(std::move(capability));
+  return {};
+}
+
+asio::awaitable<Result<PythonMessage>> PythonHost::next() {
+  while (kept_.empty() || is_stopped_) {
+    if (is_stopped_) co_return unexpected(Error{Code::Os, EPIPE, "the client has gone"});
+    if (end_) co_return fail(Code::NotFound, "the session is over");
+    const Woken woken = co_await given_.wait();
+    if (woken == Woken::Canceled) {
+      co_return unexpected(Error{Code::Os, ECANCELED, "the channel is closed"});
+    }
+  }
+  PythonMessage message = std::move(kept_.front());
+  kept_.pop_front();
+  kept_bytes_ -= message.bytes.size();
+  taken_.notify();
+  co_return message;
+}
+
+void PythonHost::stop_waiting(std::uint64_t client) {
+  if (client != client_) return;
+  is_stopped_ = true;
+  given_.notify();
+}
+
+void PythonHost::give(PythonMessage message) {
+  kept_bytes_ += message.bytes.size();
+  kept_.push_back(std::move(message));
+  given_.notify();
+}
+
+// The error of an operation that will have no other answer.
+void PythonHost::give_error(std::uint64_t id, const PythonEnd& end) {
+  const bool budget = is_budget(end.reason);
+  const std::string kind = budget ? "budget" : end.reason == "invalid" ? "invalid" : "ended";
+  give(text_message({{"ev", "error"},
+                     {"id", id},
+                     {"error",
+                      {{"type", budget ? "BudgetExceeded" : "SessionEnded"},
+                       {"message", end.sentence},
+                       {"traceback", ""},
+                       {"kind", kind},
+                       {"reason", end.reason}}}}));
+}
+
+// --- the interpreter -----------------------------------------------------------------------------
+
+asio::awaitable<void> PythonHost::take(PythonWord word, PythonMessage message) {
+  const auto self = shared_from_this();
+  if (end_) co_return;
+  const auto taken = co_await take_word(word, message);
+  if (!taken) close({"invalid", taken.error().message});
+}
+
+asio::awaitable<Result<void>> PythonHost::take_word(PythonWord word, PythonMessage& message) {
+  CO_TRY(const json::object head, read_head(message));
+  last_use_ = std::chrono::steady_clock::now();
+  switch (word) {
+    case PythonWord::Answer: {
+      CO_TRY_VOID(take_answer(head));
+      give(std::move(message));
+      start_next();
+      break;
+    }
+    case PythonWord::Post: {
+      if (text_of(head, "ev") != "post" || !head.contains("value")) {
+        co_return fail(Code::Invalid, "the interpreter posted what is no post");
+      }
+      give(std::move(message));
+      break;
+    }
+    case PythonWord::Event: CO_TRY_VOID(take_event(head, message)); break;
+    case PythonWord::Request: CO_TRY_VOID(take_request(head, std::move(message))); break;
+    case PythonWord::Over: CO_TRY_VOID(take_over(head)); break;
+    case PythonWord::Ready: co_return fail(Code::Invalid, "a word that is not a cell's");
+  }
+  co_await await_room();
+  co_return Result<void>();
+}
+
+// Waits while too much is kept, and with it the interpreter, whose pipe fills.
+asio::awaitable<void> PythonHost::await_room() {
+  while (!end_ && (kept_.size() > kMaxKept || kept_bytes_ > kMaxKeptBytes)) {
+    const Woken woken = co_await taken_.wait();
+    if (woken == Woken::Canceled) co_return;
+  }
+}
+
+// A cell of a worker has ended; an interpreter of its own ends as a process does.
+Result<void> PythonHost::take_over(const json::object& head) {
+  if (plan_.backend != plan::Backend::Cell) {
+    return fail(Code::Invalid, "the interpreter is no worker of cells");
+  }
+  if (text_of(head, "reason") == "cpu") {
+    close({"cpu", "the session's CPU time was used up"});
+  } else {
+    close({"crash", "the cell has ended: " + text_of(head, "message").substr(0, kMostName)});
+  }
+  return {};
+}
+
+Result<void> PythonHost::take_answer(const json::object& head) {
+  const auto id = id_of(head);
+  const std::string ev = text_of(head, "ev");
+  const bool is_result = ev == "result" && head.contains("value");
+  const json::value* error = head.if_contains("error");
+  const bool is_error = ev == "error" && error != nullptr && error->is_object();
+  if (operations_.empty() || !operations_.front().is_sent || !id || *id != operations_.front().id ||
+      (!is_result && !is_error)) {
+    return fail(Code::Invalid, "the interpreter answered what nobody had asked");
+  }
+  operations_.pop_front();
+  wall_.cancel();
+  return {};
+}
+
+Result<void> PythonHost::take_event(const json::object& head, PythonMessage& message) {
+  const std::string ev = text_of(head, "ev");
+  if (ev == "log" || ev == "metric" || ev == "output") {
+    give(std::move(message));
+    return {};
+  }
+  if (ev != "denial") return fail(Code::Invalid, "the interpreter told what is no event");
+  // Put together here again: only texts, and the time is ours.
+  PythonDenial denial{text_of(head, "capability").substr(0, kMostName),
+                      text_of(head, "attempted_action").substr(0, 4 * kMostName),
+                      text_of(head, "policy_rule").substr(0, kMostName)};
+  give(text_message({{"ev", "denial"},
+                     {"cell", plan_.name},
+                     {"capability", denial.capability},
+                     {"attempted_action", denial.action},
+                     {"policy_rule", denial.rule},
+                     {"decision", "deny"},
+                     {"time", now_text()}}));
+  if (callbacks_.on_denial) callbacks_.on_denial(denial);
+  return {};
+}
+
+Result<void> PythonHost::take_request(const json::object& head, PythonMessage message) {
+  const auto id = id_of(head);
+  if (text_of(head, "ev") != "request" || !id || asked_.contains(*id) || served_.contains(*id)) {
+    return fail(Code::Invalid, "the interpreter asked for what is no request");
+  }
+  if (asked_.size() + served_.size() >= kMaxRequests) {
+    return fail(Code::Exhausted, "the interpreter has {} requests under way", kMaxRequests);
+  }
+  if (handled_.contains(text_of(head, "capability"))) {
+    asked_.insert(*id);
+    give(std::move(message));
+    return {};
+  }
+  served_.insert(*id);
+  asio::co_spawn(loop_, serve_request(shared_from_this(), *id, std::move(message)), asio::detached);
+  return {};
+}
+
+asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self, std::uint64_t id,
+                                                PythonMessage message) {
+  const auto head = read_head(message);
+  if (!head) co_return;  // it was one a moment ago
+  const std::string action =
+      fmt::format("request:{}.{}", text_of(*head, "capability"), text_of(*head, "action"));
+  BrokerAnswer answer = co_await self->broker_->execute(*head, std::move(message));
+  self->served_.erase(id);
+  if (self->end_) co_return;
+  if (!answer.denied.empty()) {
+    const json::object denial = {{"ev", "denial"},
+                                 {"capability", answer.denied},
+                                 {"attempted_action", action},
+                                 {"policy_rule", "authority:" + answer.denied}};
+    PythonMessage told = text_message(denial);
+    (void)self->take_event(denial, told);  // a denial is always one
+  }
+  // An interpreter that has ended needs no answer.
+  (void)self->worker_->send(PythonOrder::Reply, self->number_, answer.message);
+}
+
+// Words that did not come through the channel: what native code prints.
+void PythonHost::take_stray(std::string_view text) {
+  if (end_ || kept_bytes_ > kMaxKeptBytes) return;
+  const std::string shown(text.substr(0, kMostStray));
+  json::object event = {{"ev", "output"}, {"stream", "stderr"}};
+  std::string plain;
+  for (const char c : shown) {
+    plain += static_cast<unsigned char>(c) < 0x80 ? c : '?';
+  }
+  event["text"] = plain;
+  give(text_message(event));
+}
+
+void PythonHost::worker_over(const PythonExit& exit) {
+  if (end_) return;
+  const bool is_innocent = worker_->culprit && *worker_->culprit != number_;
+  if (!is_innocent || !callbacks_.on_worker_lost || !callbacks_.on_worker_lost()) {
+    const bool is_killed = exit.sentence.empty() && exit.code == 128 + SIGKILL;
+    if (!is_killed || plan_.backend == plan::Backend::Cell || !callbacks_.on_end) {
+      return close(end_of(exit));
+    }
+    // By whom, the launcher knows: the session hears of it, and closes this with the reason.
+    return std::exchange(callbacks_.on_end, {})(end_of(exit));
+  }
+  // What was under way is lost; what waits is sent to the next worker.
+  asked_.clear();
+  served_.clear();
+  wall_.cancel();
+  if (!operations_.empty() && operations_.front().is_sent) {
+    give_error(operations_.front().id, {"worker", "another cell had its worker killed"});
+    operations_.pop_front();
+  }
+}
+
+void PythonHost::close(const PythonEnd& end) {
+  if (end_) return;
+  const auto self = shared_from_this();
+  end_ = end;
+  wall_.cancel();
+  for (const Operation& operation : std::exchange(operations_, {})) give_error(operation.id, end);
+  give(text_message({{"ev", "end"}, {"reason", end.reason}, {"message", end.sentence}}));
+  worker_->remove(number_);
+  taken_.notify();
+  given_.notify();
+  if (const auto on_end = std::exchange(callbacks_.on_end, {})) on_end(end);
+}
+
+}  // namespace glovebox::session

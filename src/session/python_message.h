@@ -1,0 +1,80 @@
+// Messages of the Python channel, and the frames in which they cross between the supervisor and the
+// interpreter in its box (guest/python/host/wire.h has the other side).
+//
+// A message is JSON, or with Form::Binary the length of the JSON (u32, little-endian), the JSON,
+// and the bytes that it refers to. Both sides are strangers: what comes out of the box is hostile,
+// and what comes from a client is checked before it goes in. A message is passed on as it is once
+// it was found to be one.
+#pragma once
+
+#include "base/result.h"
+
+#include <boost/json/object.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace glovebox::session {
+
+// The largest message, with its bytes.
+inline constexpr std::size_t kMaxPythonMessage = std::size_t{64} << 20;
+// How deep a value is nested at most, in its message.
+inline constexpr std::size_t kMaxPythonDepth = 64;
+
+struct PythonMessage {
+  enum class Form : std::uint8_t { Text, Binary };
+  Form form = Form::Text;
+  std::string bytes;
+  friend bool operator==(const PythonMessage&, const PythonMessage&) = default;
+};
+
+// The JSON of a message. Code::Invalid for what is none: too large, nested too deep, no object, a
+// reference to bytes that are not there.
+Result<boost::json::object> read_head(const PythonMessage& message);
+
+PythonMessage text_message(const boost::json::object& object);
+
+// To the interpreter.
+enum class PythonOrder : std::uint8_t {
+  Begin = 1,
+  Operation = 2,
+  Post = 3,
+  Reply = 4,
+  Cancel = 5,
+  End = 6,
+};
+// From the interpreter.
+enum class PythonWord : std::uint8_t {
+  Ready = 1,
+  Answer = 2,
+  Post = 3,
+  Request = 4,
+  Event = 5,
+  Over = 6,
+};
+
+struct PythonFrame {
+  PythonWord word = PythonWord::Ready;
+  std::uint32_t cell = 0;
+  PythonMessage message;
+};
+
+std::string encode_order(PythonOrder order, std::uint32_t cell, const PythonMessage& message);
+
+// Puts frames together from what a pipe gives. Code::Invalid for a frame that no host sends; there
+// is no way on from there.
+class PythonFrameReader {
+ public:
+  void feed(std::string_view bytes);
+  Result<std::optional<PythonFrame>> next();
+  std::size_t pending() const { return buffer_.size() - used_; }
+
+ private:
+  std::string buffer_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace glovebox::session

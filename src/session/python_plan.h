@@ -1,0 +1,48 @@
+// What a Python session needs beside its box: which interpreter, and what its host is told.
+#pragma once
+
+#include "authority/authority_set.h"
+#include "base/result.h"
+#include "plan/spec.h"
+#include "session/request.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace glovebox::session {
+
+struct PythonPlan {
+  std::string extension;             // the directory of the host's extension
+  std::string interpreter;           // as the box sees it
+  std::string environment;           // of a virtual environment its directory
+  std::vector<std::string> preload;  //
+  plan::Backend backend = plan::Backend::Process;
+  // Everything the cell may do; the box is held to the part that the kernel can tell.
+  authority::AuthoritySet authority;
+  std::vector<plan::Workspace> workspaces;
+  std::string name;  // of the cell, for events
+  // Of one operation, not of the session.
+  std::optional<std::chrono::milliseconds> wall;
+};
+
+// Takes out of the spec what only the Python host can keep, and puts the interpreter's own files
+// into it. `extension` is the directory that write_python_extension() made; the spec's authority
+// lets it be read. Refusals: an interpreter that is not there.
+Result<PythonPlan> plan_python(const SessionRequest& request, const std::string& extension,
+                               plan::SandboxSpec& spec);
+
+// The rules of the authority that the Python host keeps, for the report.
+std::vector<std::string> python_terms(const PythonPlan& plan);
+
+// The command that starts the host in its box, and the message that hands a cell its authority.
+std::vector<std::string> python_command(const PythonPlan& plan);
+std::string python_begin(const PythonPlan& plan);
+
+// Writes the extension into a directory of its own below `directory`, which boxes then see, and
+// returns that. The file is named by what it holds: it is written once and never changed.
+Result<std::string> write_python_extension(const std::string& directory);
+
+}  // namespace glovebox::session

@@ -1,0 +1,146 @@
+#include "session/python_worker.h"
+
+#include "session/co_try.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include <csignal>
+
+namespace glovebox::session {
+namespace {
+
+constexpr std::size_t kMostFirstWords = 2000;
+
+}  // namespace
+
+class PythonWorker::Reader final : public OutputReader {
+ public:
+  explicit Reader(PythonWorker& worker) : worker_(worker) {}
+  asio::awaitable<Result<void>> take(guest::Stream stream, std::string_view bytes) override {
+    if (stream == guest::Stream::Output) co_return co_await worker_.take(bytes);
+    worker_.take_stray(bytes);
+    co_return Result<void>();
+  }
+
+ private:
+  PythonWorker& worker_;
+};
+
+PythonWorker::PythonWorker(asio::io_context& loop, std::shared_ptr<LiveSession> box)
+    : loop_(loop), box_(std::move(box)), started_(loop), patience_(loop) {}
+
+asio::awaitable<Result<void>> PythonWorker::start(std::vector<std::string> command) {
+  RunRequest request;
+  request.argv = std::move(command);
+  request.input = guest::RunInput::Streamed;
+  CO_TRY(run_, co_await box_->start(std::move(request)));
+  asio::co_spawn(loop_, follow(shared_from_this()), asio::detached);
+  patience_.expires_after(kStartTimeout);
+  patience_.async_wait([weak = weak_from_this()](const boost::system::error_code& problem) {
+    const auto self = weak.lock();
+    if (!problem && self && !self->is_ready_) self->kill();
+  });
+  while (!is_ready_ && !is_over_) {
+    const Woken woken = co_await started_.wait();
+    if (woken == Woken::Canceled) kill();
+  }
+  patience_.cancel();
+  if (is_ready_) co_return Result<void>();
+  co_return fail(Code::Invalid, "the interpreter could not be started in the box: {}",
+                 first_words_.empty() ? "it said nothing" : first_words_);
+}
+
+asio::awaitable<void> PythonWorker::follow(std::shared_ptr<PythonWorker> self) {
+  Reader reader(*self);
+  const auto result = co_await self->run_->follow(reader);
+  PythonExit exit;
+  if (result) {
+    exit.code = result->code;
+  } else {
+    exit.sentence = result.error().message;
+  }
+  self->finish(exit);
+}
+
+void PythonWorker::finish(const PythonExit& exit) {
+  if (std::exchange(is_over_, true)) return;
+  started_.notify();
+  outbox_.clear();
+  for (const auto& [number, cell] : std::exchange(cells_, {})) {
+    if (const auto there = cell.lock()) there->worker_over(exit);
+  }
+}
+
+void PythonWorker::kill() {
+  if (!run_ || is_over_) return;
+  (void)run_->signal(SIGKILL);  // one that cannot be told is ending
+  run_->cancel();
+}
+
+Result<void> PythonWorker::send(PythonOrder order, std::uint32_t cell,
+                                const PythonMessage& message) {
+  if (is_over_) return fail(Code::Os, "the interpreter has ended");
+  if (outbox_bytes_ + message.bytes.size() > kMaxOutbox) {
+    return fail(Code::Exhausted, "more is waiting for the interpreter than {} bytes", kMaxOutbox);
+  }
+  outbox_.push_back(encode_order(order, cell, message));
+  outbox_bytes_ += outbox_.back().size();
+  if (!std::exchange(is_writing_, true)) {
+    asio::co_spawn(loop_, write(shared_from_this()), asio::detached);
+  }
+  return {};
+}
+
+asio::awaitable<void> PythonWorker::write(std::shared_ptr<PythonWorker> self) {
+  while (!self->outbox_.empty() && !self->is_over_) {
+    const std::string frame = std::move(self->outbox_.front());
+    self->outbox_.pop_front();
+    // One that cannot be told any more is ending, and follow() sees how.
+    const auto written = co_await self->run_->write_input(frame);
+    self->outbox_bytes_ -= std::min(self->outbox_bytes_, frame.size());
+    if (!written) break;
+  }
+  self->is_writing_ = false;
+}
+
+void PythonWorker::take_stray(std::string_view text) {
+  if (!is_ready_) {
+    first_words_ +=
+        text.substr(0, kMostFirstWords - std::min(kMostFirstWords, first_words_.size()));
+    return;
+  }
+  for (const auto& [number, cell] : cells_) {
+    if (const auto there = cell.lock()) there->take_stray(text);
+  }
+}
+
+asio::awaitable<Result<void>> PythonWorker::take(std::string_view bytes) {
+  frames_.feed(bytes);
+  while (!is_over_) {
+    CO_TRY(std::optional<PythonFrame> frame, frames_.next());
+    if (!frame) break;
+    CO_TRY_VOID(co_await take_frame(*std::move(frame)));
+  }
+  co_return Result<void>();
+}
+
+asio::awaitable<Result<void>> PythonWorker::take_frame(PythonFrame frame) {
+  if (frame.word == PythonWord::Ready) {
+    if (is_ready_) co_return fail(Code::Invalid, "the interpreter was ready twice");
+    CO_TRY(const boost::json::object head, read_head(frame.message));
+    const boost::json::value* version = head.if_contains("python");
+    if (version != nullptr && version->is_string()) {
+      version_ = std::string(version->as_string()).substr(0, 32);
+    }
+    is_ready_ = true;
+    started_.notify();
+    co_return Result<void>();
+  }
+  const auto found = cells_.find(frame.cell);
+  const auto cell = found == cells_.end() ? nullptr : found->second.lock();
+  if (cell) co_await cell->take(frame.word, std::move(frame.message));
+  co_return Result<void>();
+}
+
+}  // namespace glovebox::session

@@ -1,0 +1,92 @@
+// One interpreter process in a box: it carries frames between its cells and the supervisor.
+//
+// Everything that it sends is hostile: frames are bounded and checked (python_message.h), a frame
+// for a cell that is not there is dropped, and one that no host sends ends the worker. The loop's
+// thread only.
+#pragma once
+
+#include "session/live_session.h"
+#include "session/python_message.h"
+#include "session/python_plan.h"
+#include "session/wakeup.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace glovebox::session {
+
+// How an interpreter ended, as the box's agent tells it.
+struct PythonExit {
+  int code = 0;          // as a shell counts
+  std::string sentence;  // when there is no code
+};
+
+// One cell as its worker sees it.
+class PythonCell {
+ public:
+  virtual ~PythonCell() = default;
+  // Nothing more is read from the worker until this is done.
+  virtual asio::awaitable<void> take(PythonWord word, PythonMessage message) = 0;
+  virtual void take_stray(std::string_view text) = 0;
+  // The worker is gone, and the cell with it. Once.
+  virtual void worker_over(const PythonExit& exit) = 0;
+};
+
+class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
+ public:
+  // The status a host ends with when its CPU time is used up (guest/python/host/walls.h).
+  static constexpr int kCpuEndStatus = 113;
+  static constexpr std::chrono::seconds kStartTimeout{60};
+  // What may wait to be written into a worker's pipe. More is Code::Exhausted.
+  static constexpr std::size_t kMaxOutbox = std::size_t{128} << 20;
+
+  PythonWorker(asio::io_context& loop, std::shared_ptr<LiveSession> box);
+
+  // Starts the interpreter and waits until it is ready for its first cell.
+  asio::awaitable<Result<void>> start(std::vector<std::string> command);
+
+  void add(std::uint32_t number, std::weak_ptr<PythonCell> cell) { cells_[number] = cell; }
+  void remove(std::uint32_t number) { cells_.erase(number); }
+  std::size_t cell_count() const { return cells_.size(); }
+
+  // Does not wait: the frame goes out in its turn.
+  Result<void> send(PythonOrder order, std::uint32_t cell, const PythonMessage& message);
+  bool is_over() const { return is_over_; }
+  const std::shared_ptr<LiveSession>& box() const { return box_; }
+  const std::string& version() const { return version_; }
+  // Ends the interpreter; worker_over() follows.
+  void kill();
+  // The cell whose fault it is that the worker is to be killed.
+  std::optional<std::uint32_t> culprit;
+
+ private:
+  class Reader;
+
+  static asio::awaitable<void> follow(std::shared_ptr<PythonWorker> self);
+  static asio::awaitable<void> write(std::shared_ptr<PythonWorker> self);
+  asio::awaitable<Result<void>> take(std::string_view bytes);
+  asio::awaitable<Result<void>> take_frame(PythonFrame frame);
+  void take_stray(std::string_view text);
+  void finish(const PythonExit& exit);
+
+  asio::io_context& loop_;
+  std::shared_ptr<LiveSession> box_;
+  std::shared_ptr<LiveRun> run_;
+  Wakeup started_;
+  asio::steady_timer patience_;
+  PythonFrameReader frames_;
+  std::deque<std::string> outbox_;
+  std::size_t outbox_bytes_ = 0;
+  std::map<std::uint32_t, std::weak_ptr<PythonCell>> cells_;
+  std::string version_;
+  std::string first_words_;
+  bool is_writing_ = false;
+  bool is_ready_ = false;
+  bool is_over_ = false;
+};
+
+}  // namespace glovebox::session

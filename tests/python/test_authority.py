@@ -1,0 +1,288 @@
+"""What a cell may do: imports, files, programs, sockets, budgets; and the known ways around guards in Python."""
+
+import os
+import time
+import unittest
+
+from channel import Box, Ended, Failed, imports, start
+
+# Reach modules without importing them, in a box that may import json alone.
+SYS = "__import__('json').codecs.sys"
+
+
+class AuthorityTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.service = start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.service.close()
+
+    def box(self, *capabilities, **order):
+        box = Box(self.service, capabilities, **order)
+        self.addCleanup(box.delete)
+        return box
+
+    def refused(self, box, source):
+        with self.assertRaises(Failed, msg=source) as caught:
+            box.exec(source)
+        self.assertEqual(caught.exception.kind, "policy", (source, caught.exception.error))
+        return caught.exception
+
+    # ---- Imports -----------------------------------------------------------------------------
+
+    def test_nothing_is_imported_without_a_grant(self):
+        box = self.box()
+        for name in ("os", "sys", "math", "json", "builtins", "ctypes", "_io"):
+            self.refused(box, f"import {name}")
+        denial = box.named("denial")[0]
+        self.assertEqual((denial["capability"], denial["attempted_action"], denial["policy_rule"],
+                          denial["decision"]), ("import", "import:os", "authority:import", "deny"))
+
+    def test_a_granted_module_brings_its_own_and_hands_out_none(self):
+        box = self.box(*imports("json"))
+        self.assertEqual(box.value("__import__('json').dumps([1])"), "[1]")
+        for statement in ("import re", "import json.decoder", "from json import decoder", "from json import codecs",
+                          "import codecs"):
+            self.refused(box, statement)
+
+    def test_a_submodule_does_not_grant_its_package(self):
+        box = self.box(*imports("os.path"))
+        box.exec("import os.path\npost([os.path.join('a', 'b'), hasattr(os, 'system')])")
+        self.assertEqual(box.recv(), ["a/b", False])
+        self.assertEqual(box.value("__import__('os.path', None, None, ('join',)).join('a', 'b')"), "a/b")
+        box.exec("from os import path")
+        self.refused(box, "import os")
+        self.refused(box, "from os import system")
+
+    def test_a_pattern_grants_what_is_below(self):
+        box = self.box(*imports("collections", "collections.*"))
+        box.exec("import collections.abc\nfrom collections import OrderedDict, abc")
+
+    def test_libraries_load_what_they_need_later(self):
+        box = self.box(*imports("datetime", "dataclasses", "collections", "enum", "typing", "decimal"))
+        box.exec("import datetime, dataclasses, collections, enum, typing, decimal\n"
+                 "post(datetime.datetime.strptime('2020', '%Y').year)\n"
+                 "@dataclasses.dataclass\nclass D:\n    x: int = 1\n"
+                 "N = collections.namedtuple('N', 'a b')\nE = enum.Enum('E', 'x y')\n"
+                 "post([D().x, N(1, 2).b, str(decimal.Decimal('1.10'))])")
+        self.assertEqual(box.recv(), 2020)
+        self.assertEqual(box.recv(), [1, 2, "1.10"])
+
+    def test_a_denied_import_is_denied_within_a_grant(self):
+        box = self.box(capabilities={"allow": imports("*"), "deny": imports("socket")})
+        box.exec("import json, os, re")
+        self.refused(box, "import socket")
+
+    # ---- Files -------------------------------------------------------------------------------
+
+    def test_reading_and_writing_are_different_grants(self):
+        data = self.service.workspace("files", a="text")
+        box = self.box({"kind": "read_path", "path": data})
+        self.assertEqual(box.value(f"open('{data}/a').read()"), "text")
+        error = self.refused(box, f"open('{data}/new', 'w')")
+        self.assertIn("write_path", str(error))
+        denial = box.named("denial")[-1]
+        self.assertEqual((denial["capability"], denial["attempted_action"]), ("write_path", f"open:{data}/new"))
+        for path in ("/etc/passwd", "/etc/hostname", f"{data}/../../log", f"{data}x", "/proc/self/environ", "/"):
+            self.refused(box, f"open('{path}')")
+
+    def test_a_link_does_not_lead_out_of_a_grant(self):
+        data = self.service.workspace("escape", a="text")
+        os.symlink("/etc/hostname", f"{data}/link")
+        box = self.box({"kind": "read_path", "path": data})
+        self.refused(box, f"open('{data}/link')")
+
+    def test_a_denial_within_a_grant_holds(self):
+        data = self.service.workspace("private", a="text")
+        self.service.workspace("private/inner", b="secret")
+        box = self.box(capabilities={"allow": [{"kind": "read_path", "path": data}],
+                                     "deny": [{"kind": "read_path", "path": data + "/inner"}]})
+        self.assertEqual(box.value(f"open('{data}/a').read()"), "text")
+        self.refused(box, f"open('{data}/inner/b')")
+
+    def test_other_ways_to_files_are_the_same_way(self):
+        box = self.box(*imports("os", "io", "pathlib", "codecs", "tempfile", "shutil", "linecache", "tokenize",
+                                "fileinput", "mmap"))
+        for source in ("import os\nos.open('/etc/hostname', 0)", "import os\nos.listdir('/etc')",
+                       "import os\nos.scandir('/')", "import os\nos.remove('/tmp/x')", "import os\nos.mkdir('/tmp/x')",
+                       "import os\nos.rename('/tmp/a', '/tmp/b')", "import os\nos.symlink('/etc', '/tmp/b')",
+                       "import os\nos.chmod('/tmp', 0)", "import os\nos.truncate('/tmp/x', 0)",
+                       "import os\nos.chdir('/etc')", "import io\nio.FileIO('/etc/hostname')",
+                       "import io\nio.open_code('/etc/hostname')", "import pathlib\npathlib.Path('/etc/hostname').read_text()",
+                       "import pathlib\npathlib.Path('/tmp/x').write_text('')",
+                       "import codecs\ncodecs.open('/etc/hostname')", "import shutil\nshutil.copy('/etc/hostname', '/tmp/x')",
+                       "import tokenize\ntokenize.open('/etc/hostname')",
+                       "import fileinput\nlist(fileinput.input('/etc/hostname'))",
+                       "open(100, 'rb')", "open(101, 'wb')"):
+            self.refused(box, source)
+
+    # ---- Programs, sockets, native code ------------------------------------------------------
+
+    def test_no_program_starts_however_it_is_asked_for(self):
+        box = self.box(*imports("os", "subprocess", "_posixsubprocess", "pty", "posix", "multiprocessing"))
+        for source in ("import os\nos.system('id')", "import os\nos.execv('/bin/id', ['id'])", "import os\nos.fork()",
+                       "import subprocess\nsubprocess.run(['/usr/bin/id'])", "import os\nos.posix_spawn('/bin/id', ['id'], {})",
+                       "import os\nos.popen('id')", "import pty\npty.spawn('id')"):
+            self.refused(box, source)
+        # Not an event of the interpreter: the kernel holds.
+        box.exec("import _posixsubprocess as p, os\nr, w = os.pipe()\n"
+                 "try:\n"
+                 "    post(p.fork_exec([b'/usr/bin/id'], [b'/usr/bin/id'], True, (w,), None, None, -1, -1, -1, -1, -1, -1,\n"
+                 "                     r, w, True, False, 0, None, None, None, -1, None, False))\n"
+                 "except OSError as e: post('refused %d' % e.errno)\n"
+                 "except TypeError as e: post('refused ' + str(e))")
+        self.assertTrue(str(box.recv()).startswith("refused"))
+
+    def test_no_socket_without_a_grant(self):
+        box = self.box(*imports("socket", "_socket"))
+        for source in ("import socket\nsocket.socket()", "import socket\nsocket.create_connection(('127.0.0.1', 1))",
+                       "import socket\nsocket.socket(socket.AF_UNIX)", "import socket\nsocket.socketpair()",
+                       "import socket\nsocket.getaddrinfo('localhost', 80)", "import _socket\n_socket.socket()"):
+            self.refused(box, source)
+
+    def test_native_calls_need_a_grant_of_their_own(self):
+        box = self.box(*imports("json"))
+        self.refused(box, "import ctypes")
+        # What a library would like to load does not bring it in either.
+        box = self.box(*imports("uuid", "ctypes.util"))
+        self.refused(box, "import ctypes")
+
+    # ---- Ways around guards in Python --------------------------------------------------------
+
+    ESCAPES = {
+        "subclasses": "[c for c in ().__class__.__base__.__subclasses__() if c.__name__ == '_wrap_close'][0]"
+                      ".__init__.__globals__['system']('id')",
+        "the module of open": "open.__self__.FileIO('/etc/hostname')",
+        "builtins of a library": "__import__('json').__builtins__['exec']('1')",
+        "eval of a library": "__import__('json').__builtins__['eval']('1')",
+        "compile of a library": "__import__('json').__builtins__['compile']('1', '/usr/lib/python3.11/os.py', 'exec')",
+        "import of a library": "__import__('json').__builtins__['__import__']('subprocess')",
+        "io through codecs": "__import__('json').codecs.open('/etc/hostname')",
+        "the system through sys.modules": SYS + ".modules['os'].system('id')",
+        "posix through sys.modules": SYS + ".modules['posix'].system('id')",
+        "opening through posix": SYS + ".modules['posix'].open('/etc/hostname', 0)",
+        "importlib's loader": SYS + ".modules['_frozen_importlib_external'].FileLoader('x', '/etc/hostname')"
+                                    ".get_data('/etc/hostname')",
+        "importlib's source loader": SYS + ".modules['_frozen_importlib_external'].SourceFileLoader('x',"
+                                           " '/etc/hostname').load_module()",
+        "importlib's import": SYS + ".modules['_frozen_importlib']._gcd_import('subprocess')",
+        "an extension by hand": SYS + ".modules['_imp'].create_dynamic(type('S', (), {'name': 'x',"
+                                      " 'origin': '/tmp/x.so'})())",
+        "code of a function": "(lambda: 0).__code__",
+        "setting code": "f = lambda: 0\nf.__code__ = 1",
+        "frames": SYS + "._getframe()",
+        "frames of others": SYS + "._current_frames()",
+        "frames of a traceback": "try: 1 / 0\nexcept Exception as e: e.__traceback__.tb_frame",
+        "tracing": SYS + ".settrace(print)",
+        "profiling": SYS + ".setprofile(print)",
+        "unmarshalling": SYS + ".modules['marshal'].loads(b'c')",
+    }
+
+    def test_the_known_ways_out_lead_nowhere(self):
+        for name, source in self.ESCAPES.items():
+            box = self.box(*imports("json"), python={"preload": ["os"]})
+            with self.subTest(name), self.assertRaises(Failed) as caught:
+                box.exec(source)
+            self.assertIn(caught.exception.kind, ("policy",), (name, caught.exception.error))
+
+    def test_the_guard_cannot_be_removed_or_joined(self):
+        box = self.box(*imports("json", "sys", "gc"))
+        box.exec("import sys\nseen = []\nsys.addaudithook(lambda *a: seen.append(a))\n"
+                 "try: open('/etc/hostname')\nexcept PermissionError: pass\npost(len(seen))")
+        self.assertEqual(box.recv(), 0)
+        box.exec("import gc\nsys.meta_path.clear()\nsys.path_hooks.clear()\nsys.modules.clear()")
+        self.refused(box, "open('/etc/hostname')")
+
+    def test_poisoned_modules_grant_nothing(self):
+        box = self.box(*imports("json", "sys"))
+        box.exec("import sys\nclass M: system = print\nsys.modules['os'] = M()")
+        self.refused(box, "import os")
+        box.exec("sys.modules['posix'] = sys\nsys.path.insert(0, '/tmp')")
+        self.refused(box, "import posix")
+
+    def test_threads_are_held_as_well(self):
+        box = self.box(*imports("threading"))
+        box.exec("import threading\ncaught = []\n"
+                 "def f():\n    try: open('/etc/hostname')\n    except PermissionError as e: caught.append(str(e))\n"
+                 "t = threading.Thread(target=f); t.start(); t.join(); post(len(caught))")
+        self.assertEqual(box.recv(), 1)
+
+    def test_an_exception_whose_text_runs_code_gains_nothing(self):
+        box = self.box()
+        with self.assertRaises(Failed) as caught:
+            box.exec("class E(Exception):\n    def __str__(self): return open('/etc/hostname').read()\nraise E()")
+        self.assertEqual(caught.exception.error["message"], "")
+
+    def test_forged_frames_end_their_own_session(self):
+        other = self.box()
+        for payload in ("b'garbage that is no frame at all'", "b'\\x02\\0\\0\\0\\x02\\0\\0\\0\\0\\0\\0\\0{}'",
+                        "b'\\xff\\xff\\xff\\xff\\x03\\0\\0\\0\\0\\0\\0\\0'"):
+            box = self.box(*imports("os"))
+            with self.assertRaises((Failed, Ended, ConnectionError)) as caught:
+                box.exec(f"import os\nos.write(101, {payload})\nrecv()")
+            if isinstance(caught.exception, Failed):
+                self.assertIn(caught.exception.kind, ("ended", "invalid"))
+        self.assertEqual(other.value("1"), 1)
+
+    def test_the_environment_of_the_service_is_not_there(self):
+        box = self.box(*imports("os"), env_passthrough={"mode": "allow", "keys": []})
+        names = box.value("sorted(__import__('os').environ)")
+        self.assertNotIn("EXECD_ACCESS_TOKEN", names)
+
+    # ---- Budgets -----------------------------------------------------------------------------
+
+    def test_cpu_time_ends_a_loop_in_c_too(self):
+        for source in ("while True: pass", "sum(range(10 ** 12))"):
+            box = self.box({"kind": "cpu_budget", "ms": 300})
+            began = time.monotonic()
+            with self.assertRaises(Failed, msg=source) as caught:
+                box.exec(source)
+            self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "cpu"))
+            self.assertLess(time.monotonic() - began, 15)
+            with self.assertRaises(Failed) as caught:
+                box.exec("1")
+            self.assertEqual(caught.exception.reason, "cpu")
+
+    def test_wall_time_is_of_one_operation(self):
+        box = self.box({"kind": "wall_budget", "ms": 1500}, *imports("time"))
+        for _ in range(3):
+            box.exec("import time\ntime.sleep(0.6)")
+        with self.assertRaises(Failed) as caught:
+            box.exec("import time\ntime.sleep(60)")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "wall"))
+
+    def test_output_is_bounded(self):
+        box = self.box({"kind": "output_budget", "bytes": 200_000})
+        with self.assertRaises(Failed) as caught:
+            box.exec("while True: print('x' * 1000)")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "output"))
+
+    def test_open_files_are_bounded(self):
+        data = self.service.workspace("manyfiles", a="text")
+        box = self.box({"kind": "open_files_budget", "count": 32}, {"kind": "read_path", "path": data})
+        with self.assertRaises(Failed) as caught:
+            box.exec(f"held = [open('{data}/a') for _ in range(100)]")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "open_files"))
+        box.exec("held = None")
+        self.assertEqual(box.value("1"), 1)
+
+    def test_memory_is_bounded(self):
+        answer = self.service.post("/v1/isolated/session", {
+            "python": {}, "capabilities": [{"kind": "memory_budget", "bytes": 64 << 20}]})
+        if answer.status != 201:
+            self.assertIn("memory", answer.json["message"])
+            self.skipTest("this host keeps no memory limit for an ordinary user")
+        box = self.box({"kind": "memory_budget", "bytes": 64 << 20})
+        with self.assertRaises(Failed) as caught:
+            box.exec("x = bytearray(200 << 20)")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "memory"))
+        self.assertEqual(box.value("'alive'"), "alive")
+        with self.assertRaises(Failed) as caught:
+            box.exec("x = []\nwhile True: x.append('x' * 1000 + str(len(x)))")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "memory"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

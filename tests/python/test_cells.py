@@ -1,0 +1,166 @@
+"""Cells: many interpreters in one worker, each held to its own authority."""
+
+import concurrent.futures
+import os
+import time
+import unittest
+
+from channel import Box, Ended, Failed, imports, start
+
+MANY = int(os.environ.get("GLOVEBOX_CELLS", "100"))
+
+
+class CellTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.service = start(settings="[session]\nmax_sessions = 2000\n" if MANY > 900 else "")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.service.close()
+
+    def cell(self, *capabilities, **order):
+        box = Box(self.service, capabilities, backend="cell", **order)
+        self.addCleanup(box.delete)
+        return box
+
+    def workers(self):
+        """Interpreters that serve cells, of this service."""
+        found = 0
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                command = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+            except OSError:
+                continue
+            found += b"cells" in command and str(self.service.state).encode() in b"".join(command)
+        return found
+
+    def test_operations_are_those_of_a_process(self):
+        cell = self.cell(*imports("math"))
+        cell.exec("from math import sqrt\npost(sqrt(2))\nprint('hi')")
+        self.assertEqual(cell.recv(), 2 ** 0.5)
+        self.assertEqual(cell.call("math.sqrt", 9), 3.0)
+        with self.assertRaises(Failed) as caught:
+            cell.exec("1 / 0")
+        self.assertEqual(caught.exception.type, "ZeroDivisionError")
+
+    def test_cells_of_one_box_share_a_worker_and_nothing_else(self):
+        first, second = self.cell(*imports("json", "sys")), self.cell(*imports("math", "sys"))
+        self.assertEqual(self.workers(), 1)
+        first.exec("import sys, json\nx = 1\nsys.secret = 2\njson.secret = 3")
+        with self.assertRaises(Failed) as caught:
+            second.exec("x")
+        self.assertEqual(caught.exception.type, "NameError")
+        self.assertEqual(second.value("hasattr(__import__('sys'), 'secret')"), False)
+        for cell, module in ((first, "math"), (second, "json")):
+            with self.assertRaises(Failed) as caught:
+                cell.exec(f"import {module}")
+            self.assertEqual(caught.exception.kind, "policy")
+
+    def test_cells_with_different_boxes_do_not_share_a_worker(self):
+        data = self.service.workspace("cells", a="text")
+        plain = self.cell()
+        reader = self.cell({"kind": "read_path", "path": data})
+        self.assertEqual(self.workers(), 2)
+        self.assertEqual(reader.value(f"open('{data}/a').read()"), "text")
+        with self.assertRaises(Failed):
+            plain.exec(f"open('{data}/a')")
+
+    def test_what_reaches_beyond_the_cell_is_not_there(self):
+        cell = self.cell(*imports("os", "sys", "_thread", "posix"))
+        names = cell.value("[n for n in ('read', 'write', 'close', 'dup2', '_exit', 'kill', 'fork', 'system') "
+                           "if hasattr(__import__('posix'), n)]")
+        self.assertEqual(names, [])
+        self.assertEqual(cell.value("hasattr(__import__('_thread'), 'start_new_thread')"), False)
+        for source in ("open(101, 'wb')", "open('/proc/self/fd/101', 'wb')", "open('/proc/self/mem', 'rb')"):
+            with self.assertRaises(Failed) as caught:
+                cell.exec(source)
+            self.assertEqual(caught.exception.kind, "policy", source)
+
+    def test_cancel_reaches_one_cell(self):
+        cell, other = self.cell(*imports("time")), self.cell()
+        for source in ("import time\nwhile True: time.sleep(0.01)", "recv()", "while True: pass"):
+            number = cell.begin("exec", source="post(1)\n" + source)
+            cell.recv()
+            cell.send({"op": "cancel", "id": number})
+            with self.assertRaises(Failed, msg=source) as caught:
+                cell.wait(number)
+            self.assertEqual(caught.exception.kind, "cancelled")
+        self.assertEqual(cell.value("'fine'"), "fine")
+        self.assertEqual(other.value("'fine'"), "fine")
+
+    def test_memory_is_counted_by_cell(self):
+        cell = self.cell({"kind": "memory_budget", "bytes": 64 << 20}) if os.environ.get("GLOVEBOX_TIER") != "user" \
+            else self.skipTest("an ordinary user has no memory limit for boxes here")
+        with self.assertRaises(Failed) as caught:
+            cell.exec("x = bytearray(100 << 20)")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "memory"))
+        self.assertEqual(cell.value("'alive'"), "alive")
+
+    def test_cpu_time_ends_the_cell_alone(self):
+        other = self.cell()
+        cell = self.cell({"kind": "cpu_budget", "ms": 300})
+        with self.assertRaises(Failed) as caught:
+            cell.exec("while True: pass")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "cpu"))
+        self.assertEqual(other.value("'alive'"), "alive")
+        self.assertEqual(other.named("restart"), [])
+
+    def test_a_cell_that_ignores_its_end_takes_its_worker_and_the_others_begin_anew(self):
+        other = self.cell()
+        other.exec("x = 1")
+        cell = self.cell({"kind": "wall_budget", "ms": 500})
+        with self.assertRaises(Failed) as caught:
+            cell.exec("while True:\n    try:\n        while True: pass\n    except BaseException: pass")
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "wall"))
+        while not any(event["ev"] == "restart" for event in other.events):
+            other.step()
+        with self.assertRaises(Failed) as caught:
+            other.exec("x")
+        self.assertEqual(caught.exception.type, "NameError")
+        self.assertEqual(other.value("1 + 1"), 2)
+
+    def test_a_crash_of_the_worker_is_told_to_all_of_its_cells(self):
+        other = self.cell(*imports("math"))
+        cell = self.cell(*imports("ctypes"))
+        with self.assertRaises(Failed) as caught:
+            cell.exec("import ctypes\nctypes.string_at(0)")
+        self.assertEqual(caught.exception.kind, "ended")
+        with self.assertRaises((Failed, Ended)):
+            other.exec("1")
+        self.assertEqual(self.cell().value("1"), 1)
+
+    def test_deleting_a_cell_leaves_the_others(self):
+        first, second = self.cell(), self.cell()
+        first.delete()
+        self.assertEqual(second.value("1"), 1)
+        self.assertEqual(self.service.get(f"/v1/isolated/session/{first.id}").status, 404)
+
+    def test_a_cell_has_no_shell(self):
+        cell = self.cell()
+        answer = self.service.post(f"/v1/isolated/session/{cell.id}/run", {"code": "id"})
+        self.assertGreaterEqual(answer.status, 400)
+
+    def test_many_cells_on_one_worker(self):
+        cells = []
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            cells = list(pool.map(lambda _: self.cell(*imports("json")), range(MANY)))
+            values = list(pool.map(lambda pair: pair[1].value(f"{pair[0]} * 2"), enumerate(cells)))
+        self.assertEqual(values, [2 * i for i in range(MANY)])
+        self.assertEqual(self.workers(), 1)
+
+    def test_parallel_sessions_give_their_own_results(self):
+        def one(i):
+            with Box(self.service, imports("math"), backend="cell" if i % 2 else "process") as box:
+                return box.call("math.factorial", i)
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            values = list(pool.map(one, range(48)))
+        product, expected = 1, []
+        for i in range(48):
+            product = product * i if i else 1
+            expected.append(product)
+        self.assertEqual(values, expected)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,113 @@
+"""Authority that is taken from a session while it runs: PATCH with `capabilities` and `limits`."""
+
+import json
+import unittest
+
+from service import ServiceTest
+from test_reload import Echo
+
+
+class Narrow(ServiceTest):
+    SETTINGS = 'audit_file = "@BASE@/service/audit"\n'
+
+    def setUp(self):
+        super().setUp()
+        self.first, self.second = Echo("127.60.0.1"), Echo("127.60.0.2")
+        self.addCleanup(self.first.close)
+        self.addCleanup(self.second.close)
+
+    def grant(self, *servers):
+        return [{"kind": "connect_tcp", "host": server.address, "port": server.port} for server in servers]
+
+    def connected(self):
+        return self.session(capabilities=self.grant(self.first, self.second))
+
+    def patch(self, session, **body):
+        return self.service.request("PATCH", session.path, body)
+
+    def opens(self, session, number, server):
+        return session.run(f"exec {number}<>/dev/tcp/{server.address}/{server.port}").exit_code == 0
+
+    def talks(self, session, number):
+        return session.run(f"echo hi >&{number} && read -t 10 -u {number} x && [ $x = hi ]").exit_code == 0
+
+    def test_a_grant_is_taken_at_once(self):
+        session = self.connected()
+        self.assertTrue(self.opens(session, 5, self.first))
+        answer = self.patch(session, capabilities=self.grant(self.second), labels={"now": "less"})
+        self.assertStatus(answer, 200)
+        self.assertEqual(answer.json["narrowed"], {"at_once": [f"no longer: allow connect={self.first.where}"],
+                                                   "connections_cut": 0})
+        self.assertEqual(answer.json["labels"], {"now": "less"})
+        before = self.first.visitors
+        self.assertFalse(self.opens(session, 6, self.first))
+        self.assertEqual(self.first.visitors, before)
+        self.assertTrue(self.opens(session, 6, self.second))
+        self.assertTrue(self.talks(session, 5), "it was there before")
+        lines = [json.loads(line) for line in (self.service.base / "service/audit").read_text().splitlines()]
+        acts = [line["act"] for line in lines if line.get("session_id") == session.id]
+        self.assertIn("narrow", acts)
+
+    def test_connections_can_be_cut(self):
+        session = self.connected()
+        self.assertTrue(self.opens(session, 5, self.first))
+        self.assertTrue(self.opens(session, 6, self.second))
+        answer = self.patch(session, capabilities=self.grant(self.first), cut=True)
+        self.assertEqual(answer.json["narrowed"]["connections_cut"], 1)
+        self.assertEqual(session.run("read -t 10 -u 6 x; [ $? = 1 ]").exit_code, 0)
+        self.assertTrue(self.talks(session, 5))
+
+    def test_nothing_is_ever_gained(self):
+        session = self.session(capabilities=self.grant(self.first))
+        self.assertStatus(self.patch(session, capabilities=self.grant(self.first, self.second)), 200)
+        self.assertFalse(self.opens(session, 5, self.second))
+        self.assertTrue(self.opens(session, 5, self.first))
+        self.assertStatus(self.patch(session, capabilities=[]), 200)
+        self.assertFalse(self.opens(session, 6, self.first))
+        self.assertStatus(self.patch(session, capabilities=self.grant(self.first)), 200)
+        self.assertFalse(self.opens(session, 6, self.first), "what is lost stays lost")
+
+    def test_limits_alone_leave_the_network(self):
+        session = self.connected()
+        answer = self.patch(session, limits={"output": "1KiB"})
+        self.assertStatus(answer, 200)
+        self.assertEqual(answer.json["narrowed"]["at_once"], ["output=1024"])
+        self.assertTrue(self.opens(session, 5, self.first))
+        session.run("head -c 100000 /dev/zero")
+        self.assertEqual(session.state()["end"]["limit"], "output")
+
+    def test_a_limit_that_the_host_cannot_lower_is_told(self):
+        session = self.session()
+        answer = self.patch(session, limits={"pids": 20}, labels={"a": "b"})
+        if answer.status == 200:  # there is a cgroup for it
+            self.assertEqual(answer.json["narrowed"]["at_once"], ["pids=20"])
+            self.assertNotEqual(session.run("for i in $(seq 40); do sleep 1 & done; wait").exit_code, 0)
+        else:
+            self.assertStatus(answer, 409, "NARROW_REFUSED")
+            self.assertIn("pids=20", answer.json["refused"][0])
+            self.assertEqual(session.state()["labels"], {})
+
+    def test_what_cannot_be_narrowed_is_refused_by_name_and_nothing_is_done(self):
+        session = self.connected()
+        read = {"kind": "read_path", "path": "/usr"}
+        for body, word in (({"capabilities": [read]}, "read=/usr"),
+                           ({"capabilities": self.grant(self.first) + [read]}, "read=/usr"),
+                           ({"limits": {"disk": "1MiB"}}, "disk"),
+                           ({"limits": {"open_files": 10}}, "open_files"),
+                           ({"limits": {"memory": "much"}}, "memory"),
+                           ({"cut": True}, "cut")):
+            answer = self.patch(session, labels={"a": "b"}, **body)
+            self.assertStatus(answer, 400)
+            self.assertIn(word, answer.json["message"])
+        self.assertEqual(session.state()["labels"], {})
+        self.assertTrue(self.opens(session, 5, self.second))
+
+    def test_a_dead_session_has_nothing_to_lose(self):
+        session = self.session(limits={"output": "1KiB"})
+        session.run("head -c 100000 /dev/zero")
+        self.assertEqual(self.patch(session, limits={"pids": 5}).status, 500)
+        self.assertStatus(self.patch(session, labels={"a": "b"}), 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
