@@ -119,6 +119,8 @@ Result<void> run(int rounds) {
                              std::filesystem::copy_options::overwrite_existing);
   TRY(launch::LauncherClient launcher,
       launch::LauncherClient::start(beside_me("glovebox-launcher")));
+  TRY(launch::LauncherClient parking,
+      launch::LauncherClient::start(beside_me("glovebox-launcher")));
   plan::SandboxSpec spec;
   spec.resident = plan::Resident::Agent;
   TRY(const host::HostFacts facts, host::read_facts());
@@ -144,6 +146,13 @@ Result<void> run(int rounds) {
       {"session from nothing to its first output",
        [&]() -> Result<void> {
          TRY(session::Session fresh, session::Session::start(launcher, plan, {}));
+         return run_code(fresh, builtin);
+       }},
+      {"session in a parked box, from nothing to its first output",
+       [&]() -> Result<void> {
+         session::SessionSettings settings;
+         settings.keep_parked = 4;
+         TRY(session::Session fresh, session::Session::start(parking, plan, settings));
          return run_code(fresh, builtin);
        }},
   };

@@ -19,8 +19,11 @@
 namespace glovebox::bench {
 namespace {
 
-Result<void> one_box(launch::LauncherClient& client, const plan::LaunchPlan& plan) {
-  TRY(const launch::RemoteBox box, client.start_box(plan, {0, 1, 2}));
+constexpr std::uint32_t kParked = 4;
+
+Result<void> one_box(launch::LauncherClient& client, const plan::LaunchPlan& plan,
+                     std::uint32_t keep_parked = 0) {
+  TRY(const launch::RemoteBox box, client.start_box(plan, {0, 1, 2}, keep_parked));
   while (true) {
     launch::Message message{};
     const ssize_t size = ::recv(box.status.get(), &message, sizeof(message), 0);
@@ -43,6 +46,8 @@ Result<void> run(int rounds) {
   TRY(const std::string tiny, install_tiny());
   TRY(const UniqueFd filter, bubblewrap_filter());
   TRY(launch::LauncherClient client, launch::LauncherClient::start(beside_me("glovebox-launcher")));
+  TRY(launch::LauncherClient parking,
+      launch::LauncherClient::start(beside_me("glovebox-launcher")));
   TRY(const plan::LaunchPlan tiny_plan, plan_for({tiny}));
   TRY(const plan::LaunchPlan true_plan, plan_for({"/usr/bin/true"}));
   const std::string glovebox = beside_me("glovebox");
@@ -58,6 +63,10 @@ Result<void> run(int rounds) {
        [&] { return one_box(client, tiny_plan); }},
       {"running launcher, cold box, limits, /usr/bin/true",
        [&] { return one_box(client, true_plan); }},
+      {"running launcher, parked box, limits, tiny program",
+       [&] { return one_box(parking, tiny_plan, kParked); }},
+      {"running launcher, parked box, limits, /usr/bin/true",
+       [&] { return one_box(parking, true_plan, kParked); }},
       {"glovebox run -- tiny program",
        [&] { return spawn_and_wait({glovebox, "run", "--", tiny}); }},
       {"glovebox run -- true",
@@ -68,7 +77,8 @@ Result<void> run(int rounds) {
   TRY_VOID(run_rounds(rows, rounds));
   std::printf("%s; uid %u; %d interleaved rounds; p50 of the time until the exit status is known\n",
               host_line().c_str(), ::getuid(), rounds);
-  print_table(rows, {"vfork+exec, tiny static program", "bubblewrap, true"});
+  print_table(rows,
+              {"vfork+exec, tiny static program", "vfork+exec, /usr/bin/true", "bubblewrap, true"});
   std::filesystem::remove(tiny);
   return {};
 }

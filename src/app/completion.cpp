@@ -109,6 +109,7 @@ constexpr auto kFree = std::to_array<std::string_view>({
     "output-limit",
     "open-files",
     "disk",
+    "inodes",
     "hostname",
     "uid",
     "gid",
@@ -133,7 +134,8 @@ constexpr auto kFree = std::to_array<std::string_view>({
 });
 
 // These run what follows "--"; the words are split off before CLI11 sees them.
-constexpr std::array<std::string_view, 3> kRunCommands{"run", "explain", "session run"};
+constexpr std::array<std::string_view, 4> kRunCommands{"run", "explain", "session run",
+                                                       "session send"};
 
 // The set of a CLI::IsMember, which prints itself as "{yaml,json}"; empty when there is none.
 Words closed_set(CLI::Option& option) {

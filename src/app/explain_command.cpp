@@ -11,7 +11,7 @@ namespace {
 
 Result<std::string> explanation(const RunOptions& options) {
   TRY(plan::SandboxSpec spec, to_spec(options));
-  plan_with_some_layer(spec);
+  TRY_VOID(plan_with_some_layer(spec));
   TRY(const host::HostFacts facts, host::read_facts());
   TRY(const plan::LaunchPlan plan, plan::make_plan(spec, facts));
   return plan::to_text(plan);

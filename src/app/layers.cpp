@@ -1,8 +1,10 @@
 #include "app/layers.h"
 
-#include "host/path_facts.h"
 #include "workspace/diff.h"
+#include "workspace/image.h"
+#include "workspace/settle.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -71,30 +73,38 @@ Result<workspace::LayerRoot> open_layers() {
   return workspace::open_layer_root(state + "/layers");
 }
 
-Result<RunLayer> RunLayer::make(plan::Workspace& over) {
+Result<RunLayer> RunLayer::make(const workspace::QuotaChoice& quota, plan::Workspace& over) {
   TRY(workspace::LayerRoot root, open_layers());
-  workspace::LayerRequest request;
-  request.origin = over.at.path;
-  if (::geteuid() == 0) {
-    // What the box makes belongs to the workspace's owner, as the box's user does.
-    request.upper_uid = over.at.owner;
-    request.upper_gid = over.at.group;
-  }
-  TRY(workspace::Layer layer, workspace::make_layer(root, request));
+  TRY(workspace::Layer layer, workspace::make_layer_over(root, quota, over));
   TRY(UniqueFd hold, layer.hold());
-  TRY(over.layer, host::look_up(layer.mount_path()));
-  over.start_ns = static_cast<std::uint64_t>(layer.base().stamp.start);
-  return RunLayer(std::move(root), std::move(layer), std::move(hold));
+  return RunLayer(std::move(root), std::move(layer), std::move(hold), over.path_inside());
 }
 
 Result<std::vector<RunLayer>> make_layers(plan::SandboxSpec& spec) {
   std::vector<RunLayer> layers;
+  if (std::ranges::none_of(spec.workspaces, is_layered)) return layers;
+  TRY(const workspace::LayerRoot root, open_layers());
+  TRY(const workspace::QuotaChoice quota, workspace::choose_for(root.path, spec));
   for (plan::Workspace& workspace : spec.workspaces) {
     if (!is_layered(workspace)) continue;
-    TRY(RunLayer layer, RunLayer::make(workspace));
+    TRY(RunLayer layer, RunLayer::make(quota, workspace));
     layers.push_back(std::move(layer));
   }
   return layers;
+}
+
+bool RunLayer::use_memory(const std::string& inside, UniqueFd& upper) {
+  if (inside != inside_) return false;
+  layer_.use_memory(std::move(upper));
+  return true;
+}
+
+bool RunLayer::is_full() const {
+  if (layer_.backing() == workspace::Backing::Directory) return false;
+  const auto upper = layer_.open_upper();
+  if (!upper) return false;
+  const auto room = workspace::read_room(*upper);
+  return room && room->is_full();
 }
 
 void RunLayer::discard() {
@@ -103,29 +113,38 @@ void RunLayer::discard() {
   (void)workspace::remove_layer(root_, layer_.facts().id);
 }
 
-Result<std::string> RunLayer::finish(std::string_view name) {
-  TRY(const workspace::Uppers uppers, layer_.open_uppers());
+// A box whose write was denied to a workspace has handed nothing out for it, and changed nothing.
+Result<std::vector<workspace::Change>> RunLayer::changes() {
+  const auto uppers = layer_.open_uppers();
+  if (!uppers && uppers.error().code == Code::NotFound) return std::vector<workspace::Change>();
+  if (!uppers) return unexpected(uppers.error());
   TRY(const UniqueFd original, layer_.open_original());
-  TRY(const std::vector<workspace::Change> changes, workspace::diff(layer_, uppers, original));
-  if (changes.empty()) {
+  return workspace::diff(layer_, *uppers, original);
+}
+
+Result<std::string> RunLayer::finish(std::string_view name) {
+  TRY(const std::vector<workspace::Change> changed, changes());
+  if (changed.empty()) {
     discard();
     return std::string();
   }
+  if (layer_.backing() == workspace::Backing::Tmpfs) {
+    TRY(const UniqueFd upper, layer_.open_upper());
+    TRY_VOID(workspace::settle(layer_, upper));
+  }
   hold_.reset();
   TRY_VOID(workspace::collect_layers(root_, workspace::Retention{}));
-  return summary(changes, name);
+  return summary(changed, name);
 }
 
-void plan_with_some_layer(plan::SandboxSpec& spec) {
+Result<void> plan_with_some_layer(plan::SandboxSpec& spec) {
+  if (std::ranges::none_of(spec.workspaces, is_layered)) return {};
+  TRY(const workspace::LayerRoot root, open_layers());
+  TRY(const workspace::QuotaChoice quota, workspace::choose_for(root.path, spec));
   for (plan::Workspace& workspace : spec.workspaces) {
-    if (!is_layered(workspace)) continue;
-    workspace.layer = host::PathFacts{.path = "/(a layer of this run)",
-                                      .kind = host::PathKind::Directory,
-                                      .device = 0,
-                                      .inode = 0,
-                                      .owner = workspace.at.owner,
-                                      .group = workspace.at.group};
+    if (is_layered(workspace)) workspace::plan_some_layer(quota, workspace);
   }
+  return {};
 }
 
 }  // namespace glovebox::app

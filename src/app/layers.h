@@ -3,7 +3,8 @@
 
 #include "base/result.h"
 #include "plan/spec.h"
-#include "workspace/layer.h"
+#include "workspace/change.h"
+#include "workspace/layer_quota.h"
 
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ Result<std::string> secrets_directory();
 class RunLayer {
  public:
   // A fresh layer over a workspace, which is then planned with it.
-  static Result<RunLayer> make(plan::Workspace& over);
+  static Result<RunLayer> make(const workspace::QuotaChoice& quota, plan::Workspace& over);
 
   RunLayer(RunLayer&&) = default;
   RunLayer& operator=(RunLayer&&) = default;
@@ -33,27 +34,37 @@ class RunLayer {
   // The box is there. Until then nothing of the layer is left behind.
   void keep() { is_used_ = true; }
 
+  // Takes what the box handed out for the workspace at that path inside, if it is this one's.
+  bool use_memory(const std::string& inside, UniqueFd& upper);
+  // Whether the budget of a layer that has one is used up.
+  bool is_full() const;
+
   // After the run: a summary of what changed, for a person, or nothing; a layer without changes is
   // removed. `name` is what the person can call the layer by.
   Result<std::string> finish(std::string_view name);
   const std::string& id() const { return layer_.facts().id; }
 
  private:
-  RunLayer(workspace::LayerRoot root, workspace::Layer layer, UniqueFd hold)
-      : root_(std::move(root)), layer_(std::move(layer)), hold_(std::move(hold)) {}
+  RunLayer(workspace::LayerRoot root, workspace::Layer layer, UniqueFd hold, std::string inside)
+      : root_(std::move(root)),
+        layer_(std::move(layer)),
+        hold_(std::move(hold)),
+        inside_(std::move(inside)) {}
 
+  Result<std::vector<workspace::Change>> changes();
   void discard();
 
   workspace::LayerRoot root_;
   workspace::Layer layer_;
   UniqueFd hold_;
+  std::string inside_;
   bool is_used_ = false;
 };
 
-// One for each workspace that is layered.
+// One for each workspace that is layered, bounded by the disk budget if there is one.
 Result<std::vector<RunLayer>> make_layers(plan::SandboxSpec& spec);
 
 // For `explain`, which makes nothing: a layer that stands for the one a run would get.
-void plan_with_some_layer(plan::SandboxSpec& spec);
+Result<void> plan_with_some_layer(plan::SandboxSpec& spec);
 
 }  // namespace glovebox::app

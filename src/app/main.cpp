@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -92,7 +91,7 @@ constexpr Command kCommands[] = {
     {"layers", "List the layers that boxes left, or remove some",
      [](CLI::App& app, Words& words) { add_layers_options(app, words.layers); },
      [](const Words& words) { return layers_command(words.layers); }},
-    {"session", "Boxes that stay: start, run, shell, put, get, diff, commit, stop",
+    {"session", "Boxes that stay: start, run, shell, put, get, diff, commit, fork, stop",
      [](CLI::App& app, Words& words) { add_session_options(app, words.session); },
      [](const Words& words) { return session_command(words.session); }},
     {"mcp",
@@ -121,12 +120,21 @@ constexpr Command kCommands[] = {
      print_completion},
 };
 
-// Only the command that was chosen gets its options: building them all would take longer than
-// parsing, and every run pays for it.
-void add_commands(CLI::App& app, Words& words, std::string_view chosen) {
+const Command* find_command(std::string_view name) {
   for (const Command& command : kCommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
+// Only the command that was chosen is there, with its options: building them all would take longer
+// than parsing, and every run pays for it. Without a choice the others are listed by name.
+void add_commands(CLI::App& app, Words& words, std::string_view chosen) {
+  const bool known = find_command(chosen) != nullptr;
+  for (const Command& command : kCommands) {
+    if (known && chosen != command.name) continue;
     CLI::App* added = app.add_subcommand(command.name, command.about);
-    if (chosen == command.name) command.add(*added, words);
+    if (known) command.add(*added, words);
   }
 }
 
@@ -142,8 +150,8 @@ int print_completion(const Words& words) {
 }
 
 int dispatch(const CLI::App& app, const Words& words) {
-  for (const Command& command : kCommands) {
-    if (app.got_subcommand(command.name)) return command.run(words);
+  for (const CLI::App* chosen : app.get_subcommands()) {
+    if (const Command* command = find_command(chosen->get_name())) return command->run(words);
   }
   return kRefusedExit;
 }
@@ -157,12 +165,11 @@ std::string command_names() {
 }
 
 int refuse_words(const CLI::ParseError& problem, std::string_view chosen) {
-  const bool known = std::ranges::any_of(
-      kCommands, [&](const Command& command) { return chosen == command.name; });
   const std::string sentence =
-      known ? fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)
-            : fmt::format("'{}' is not a command: there are {} (see 'glovebox --help')", chosen,
-                          command_names());
+      find_command(chosen) != nullptr
+          ? fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)
+          : fmt::format("'{}' is not a command: there are {} (see 'glovebox --help')", chosen,
+                        command_names());
   return refuse(Error{Code::Invalid, 0, sentence});
 }
 

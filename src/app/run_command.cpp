@@ -11,6 +11,7 @@
 #include "plan/flat_plan.h"
 #include "plan/make_plan.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
@@ -74,6 +75,21 @@ Result<void> die_with_parent(pid_t parent) {
   return {};
 }
 
+// What the box wrote into memory, to the layers that it belongs to; and whether the command failed
+// for want of room there.
+void take_layers(Outcome& outcome) {
+  const std::vector<std::string> places = plan::handed_layers(outcome.plan);
+  for (std::size_t i = 0; i < outcome.report.layers.size() && i < places.size(); ++i) {
+    for (RunLayer& layer : outcome.layers) {
+      if (layer.use_memory(places[i], outcome.report.layers[i])) break;
+    }
+  }
+  const bool ended_badly = !outcome.report.limit && outcome.report.exit_code != 0;
+  if (ended_badly && std::ranges::any_of(outcome.layers, &RunLayer::is_full)) {
+    outcome.report.limit = launch::LimitKind::Disk;
+  }
+}
+
 Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& report_file) {
   const pid_t parent = ::getppid();
   TRY(plan::SandboxSpec spec, to_spec(options));
@@ -113,6 +129,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
       std::move(box), std::move(status), outcome.plan, std::move(connection.streams), signals.get(),
       report_file ? launch::Detail::Full : launch::Detail::Brief, outcome.network.get());
   if (outcome.network) outcome.network->close();
+  take_layers(outcome);
   return outcome;
 }
 
@@ -136,6 +153,7 @@ std::string limit_sentence(const Outcome& outcome, launch::LimitKind limit) {
     case launch::LimitKind::Output:
       return fmt::format("output: it wrote more than {}",
                          bytes_to_text(watch.output_bytes.value_or(0)));
+    case launch::LimitKind::Disk: return "disk: there is no room left for what it writes";
   }
   return "unknown";
 }
@@ -143,7 +161,8 @@ std::string limit_sentence(const Outcome& outcome, launch::LimitKind limit) {
 void say_how_it_ended(const Outcome& outcome) {
   std::string line;
   if (outcome.report.limit) {
-    line = fmt::format("glovebox: ended by limit: {}\n",
+    const bool by_itself = outcome.report.reason != launch::EndReason::Limit;
+    line = fmt::format("glovebox: {}: {}\n", by_itself ? "limit reached" : "ended by limit",
                        limit_sentence(outcome, *outcome.report.limit));
   } else if (!outcome.report.problem.empty()) {
     line = fmt::format("glovebox: {}\n", outcome.report.problem);

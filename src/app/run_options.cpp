@@ -164,9 +164,10 @@ class Handed {
         {"--wall", options_.wall},
         {"--output-limit", options_.output_limit},
         {"--open-files", options_.open_files},
-        {"--disk", options_.disk}};
-    constexpr const char* kWords[] = {"memory", "pids",       "cpu", "wall",
-                                      "output", "open_files", "disk"};
+        {"--disk", options_.disk},
+        {"--inodes", options_.inodes}};
+    constexpr const char* kWords[] = {"memory", "pids",       "cpu",  "wall",
+                                      "output", "open_files", "disk", "inodes"};
     for (std::size_t i = 0; i < std::size(given); ++i) {
       if (given[i].second.empty()) continue;
       TRY_VOID(add(given[i].first, Effect::Allow, kWords[i], given[i].second));
@@ -274,7 +275,9 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("--wall", options.wall, "Time until the box is ended, such as 30s");
   app.add_option("--output-limit", options.output_limit, "Bytes on stdout and stderr together");
   app.add_option("--open-files", options.open_files, "Open files of one process");
-  app.add_option("--disk", options.disk, "Size of the private /tmp, /run and /home together");
+  app.add_option("--disk", options.disk,
+                 "Bytes in the private /tmp, /run and /home and in layers together");
+  app.add_option("--inodes", options.inodes, "Files in the same");
   app.add_option("--hostname", options.hostname, "Host name inside");
   app.add_option("--cwd", options.cwd, "Directory to start in, as the box sees it");
   app.add_option("--uid", options.uid, "User id as the box sees it");

@@ -32,6 +32,7 @@ struct RunOptions {
   std::string output_limit;
   std::string open_files;
   std::string disk;
+  std::string inodes;
   std::string hostname = "box";
   std::string cwd;
   std::string uid;

@@ -39,7 +39,7 @@ std::string printable(std::string text) {
 }
 
 struct Listed {
-  std::string id, name, status, created, workspace;
+  std::string id, name, status, created, workspace, parent;
 };
 
 Result<std::vector<Listed>> list_sessions(HttpClient& service) {
@@ -52,8 +52,12 @@ Result<std::vector<Listed>> list_sessions(HttpClient& service) {
   for (const json::value& each : list->as_array()) {
     const json::object* object = each.if_object();
     if (object == nullptr) continue;
-    Listed one{text_of(*object, "session_id"), text_of(*object, "name"), text_of(*object, "status"),
-               text_of(*object, "created_at"), ""};
+    Listed one{text_of(*object, "session_id"),
+               text_of(*object, "name"),
+               text_of(*object, "status"),
+               text_of(*object, "created_at"),
+               "",
+               text_of(*object, "parent_id")};
     if (const json::value* work = object->if_contains("workspace"); work && work->is_object()) {
       one.workspace = text_of(work->as_object(), "path");
     }
@@ -73,6 +77,23 @@ Result<int> start(const SessionOptions& options) {
   return 0;
 }
 
+std::string line_of(const Listed& one, const std::string& indent) {
+  return printable(fmt::format("{}{}  {:<7} {}  {:<12} {}", indent, one.id, one.status, one.created,
+                               one.name.empty() ? "-" : one.name, one.workspace)) +
+         "\n";
+}
+
+// A session and below it those that were forked from it. What the service says cannot make it go on
+// for ever: nothing is deeper than there are sessions.
+void add_branch(const std::vector<Listed>& all, const Listed& one, std::size_t depth,
+                std::string& text) {
+  if (depth > all.size()) return;
+  text += line_of(one, std::string(depth * 2, ' '));
+  for (const Listed& each : all) {
+    if (!each.parent.empty() && each.parent == one.id) add_branch(all, each, depth + 1, text);
+  }
+}
+
 Result<int> list(const SessionOptions& options) {
   auto service = open_service(IfMissing::Fail);
   if (!service && service.error().code == Code::NotFound) {
@@ -88,10 +109,13 @@ Result<int> list(const SessionOptions& options) {
   }
   TRY(const std::vector<Listed> sessions, list_sessions(*service));
   std::string text;
-  for (const Listed& each : sessions) {
-    text += printable(fmt::format("{}  {:<7} {}  {:<12} {}", each.id, each.status, each.created,
-                                  each.name.empty() ? "-" : each.name, each.workspace)) +
-            "\n";
+  if (options.tree) {
+    for (const Listed& each : sessions) {
+      const bool is_root = std::ranges::find(sessions, each.parent, &Listed::id) == sessions.end();
+      if (is_root) add_branch(sessions, each, 0, text);
+    }
+  } else {
+    for (const Listed& each : sessions) text += line_of(each, "");
   }
   TRY_VOID(write_all(BorrowedFd(1), text));
   return 0;
@@ -122,8 +146,13 @@ Result<int> diff(const SessionOptions& options) {
   const std::string_view accept = options.diff.json  ? "application/json"
                                   : options.diff.tar ? "application/gzip"
                                                      : "text/x-diff";
+  std::string query;
+  if (!options.from_session.empty()) {
+    TRY(const std::string from, find_session(service, options.from_session));
+    query = "?from=" + escape_query(from);
+  }
   TRY(const Reply reply,
-      service.stream({.target = session_target(id, "/diff"), .accept = accept},
+      service.stream({.target = session_target(id, "/diff") + query, .accept = accept},
                      [](std::string_view bytes) { return write_all(BorrowedFd(1), bytes); }));
   if (!reply.ok()) return tl::unexpected(refusal_of(reply));
   return 0;
@@ -174,6 +203,12 @@ Result<int> act(const SessionOptions& options) {
     case Act::Undo: return ask(options, "POST", "/undo");
     case Act::Report: return ask(options, "GET", "/report");
     case Act::Stop: return stop(options);
+    case Act::Recycle: return recycle_session(options);
+    case Act::Fork: return fork_session(options);
+    case Act::Checkpoint: return checkpoint_session(options);
+    case Act::Restore: return restore_session(options);
+    case Act::Send: return send_session(options);
+    case Act::Receive: return receive_session(options);
   }
   return fail(Code::Invalid, "no such command");
 }

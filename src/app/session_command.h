@@ -21,6 +21,13 @@ std::string session_target(std::string_view id, std::string_view what);
 Result<int> run_in_session(const SessionOptions& options);
 Result<int> shell_in_session(const SessionOptions& options);
 
+Result<int> recycle_session(const SessionOptions& options);
+Result<int> fork_session(const SessionOptions& options);
+Result<int> checkpoint_session(const SessionOptions& options);
+Result<int> restore_session(const SessionOptions& options);
+Result<int> send_session(const SessionOptions& options);
+Result<int> receive_session(const SessionOptions& options);
+
 Result<int> put_file(const SessionOptions& options);
 Result<int> get_file(const SessionOptions& options);
 Result<int> list_files(const SessionOptions& options);

@@ -67,6 +67,7 @@ void add_changes(Commands& commands, SessionOptions& options) {
   CLI::App& diff = commands.about_one("diff", "Print what it changed in its workspace", Act::Diff);
   diff.add_flag("--json", options.diff.json, "As JSON");
   diff.add_flag("--tar", options.diff.tar, "The changed files as tar.gz");
+  diff.add_option("--from", options.from_session, "Compare with that session, not the original");
   CLI::App& commit = commands.about_one("commit", "Take over what it changed", Act::Commit);
   commit.add_option("--only", options.commit.only, "Only what matches GLOB (repeatable)")
       ->allow_extra_args(false);
@@ -78,6 +79,50 @@ void add_changes(Commands& commands, SessionOptions& options) {
   commands.about_one("undo", "Put back what the last commit changed", Act::Undo);
 }
 
+void add_key(CLI::App& command, SessionOptions& options) {
+  command.add_option("--key-file", options.key_file,
+                     "File with the key, 32 bytes or 64 hex digits (default: "
+                     "$GLOVEBOX_CHECKPOINT_KEY, $GLOVEBOX_CHECKPOINT_KEY_FILE)");
+  command.add_option("--tenant", options.tenant, "Whose checkpoint it is; both sides say the same");
+}
+
+void add_forks(Commands& commands, SessionOptions& options) {
+  CLI::App& recycle =
+      commands.about_one("recycle", "Give it a fresh box with the same authority", Act::Recycle);
+  recycle.add_flag("--drop", options.drop, "Without what it changed in its workspaces");
+  CLI::App& fork = commands.about_one(
+      "fork", "Make sessions that go on from where it is, and print their ids", Act::Fork);
+  fork.add_option("-n,--count", options.count, "How many (default 1)");
+  fork.add_option("--name", options.name, "Name of the children; a number follows");
+  fork.add_option("--only", options.only,
+                  "Cut their authority down to TERM, such as read=/srv (repeatable)")
+      ->allow_extra_args(false);
+  fork.add_option("--limit", options.limits, "NAME=AMOUNT for each of them (repeatable)")
+      ->allow_extra_args(false);
+  fork.add_flag("--force", options.force, "Although runs are under way, which end");
+}
+
+void add_files_of_sessions(Commands& commands, SessionOptions& options) {
+  CLI::App& checkpoint =
+      commands.add("checkpoint", "Write it out as an encrypted file", Act::Checkpoint);
+  checkpoint.add_option("SESSION", options.session, "Id, name, or 'last'")->required();
+  checkpoint.add_option("FILE", options.to, "Where to; '-' is standard output")->required();
+  checkpoint.add_option("--state", options.state, "What it must hold: config, files, memory");
+  checkpoint.add_flag("--force", options.force, "Although runs are under way, which may change it");
+  add_key(checkpoint, options);
+  CLI::App& restore = commands.add("restore", "Make a session from such a file", Act::Restore);
+  restore.add_option("FILE", options.from, "The file; '-' is standard input")->required();
+  add_key(restore, options);
+  CLI::App& send = commands.about_one(
+      "send",
+      "Move it to another host: session send [SESSION] -- ssh HOST glovebox session receive",
+      Act::Send);
+  add_key(send, options);
+  CLI::App& receive =
+      commands.add("receive", "Take over a session that 'send' writes to here", Act::Receive);
+  add_key(receive, options);
+}
+
 }  // namespace
 
 void add_session_options(CLI::App& app, SessionOptions& options) {
@@ -86,9 +131,12 @@ void add_session_options(CLI::App& app, SessionOptions& options) {
   add_start(commands, options);
   CLI::App& list = commands.add("list", "List sessions", Act::List);
   list.add_flag("--json", options.json, "Print what the service says");
+  list.add_flag("--tree", options.tree, "Show forks below the sessions they were forked from");
   add_runs(commands, options);
   add_files(commands, options);
   add_changes(commands, options);
+  add_forks(commands, options);
+  add_files_of_sessions(commands, options);
   commands.about_one("report", "Print what is enforced, and what came of it, as JSON", Act::Report);
   CLI::App& stop = commands.about_one("stop", "End it", Act::Stop);
   stop.add_flag("--keep", options.keep, "Keep what it changed, for diff and commit");

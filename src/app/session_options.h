@@ -25,7 +25,13 @@ struct SessionOptions {
     Commit,
     Undo,
     Report,
-    Stop
+    Stop,
+    Recycle,
+    Fork,
+    Checkpoint,
+    Restore,
+    Send,
+    Receive
   };
   Act act = Act::List;
   RunOptions box;  // start: what the box may do
@@ -43,6 +49,16 @@ struct SessionOptions {
   std::uint64_t depth = 1;
   DiffOptions diff;
   CommitOptions commit;
+  std::uint64_t count = 1;          // fork: how many
+  std::vector<std::string> only;    // fork: terms that the children's authority is cut down to
+  std::vector<std::string> limits;  // fork: NAME=AMOUNT for each child
+  std::string from_session;         // diff: the session to compare with
+  std::string key_file;             // of checkpoints
+  std::string tenant;
+  std::vector<std::string> state;
+  bool tree = false;   // list: forks below what they were forked from
+  bool drop = false;   // recycle: the layers
+  bool force = false;  // fork, checkpoint: although something runs
   bool json = false;
   bool all = false;
   bool keep = false;

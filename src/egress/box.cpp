@@ -27,11 +27,12 @@ std::chrono::nanoseconds used_time() {
 
 }  // namespace
 
-Box::Box(Services& services, plan::NetworkPlan network, EventSink sink)
+Box::Box(Services& services, BoxId id, plan::NetworkPlan network, EventSink sink)
     : services_(services),
+      id_(id),
       network_(std::move(network)),
       sink_(std::move(sink)),
-      connections_(services.endings, services.owners, sink_) {
+      connections_(services.endings, sink_) {
   connections_.set_budgets(network_.authority);
 }
 
@@ -45,6 +46,7 @@ Box::~Box() {
     services_.poller.cancel(waiting.deadline);
     services_.poller.cancel(waiting.signals);
   }
+  for (const auto& [cookie, connection] : connections_.open()) services_.owners.erase(cookie);
   connections_.close_all();
 }
 

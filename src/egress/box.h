@@ -15,9 +15,13 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 namespace glovebox::egress {
+
+// Whose a connection is, by its cookie: the kernel tells of the ends of all in one stream.
+using ConnectionOwners = std::unordered_map<std::uint64_t, BoxId>;
 
 // What all boxes share.
 struct Services {
@@ -27,8 +31,16 @@ struct Services {
   ConnectionOwners& owners;
   PeerFilters& filters;
   const Endings* endings = nullptr;  // without it ends are found by looking
-  std::uint64_t host_network = 0;    // the network namespace of sockets made outside
+  std::size_t most_waiting = 128;    // calls of all boxes that wait at a time
+  std::size_t waiting = 0;
+  std::uint64_t host_network = 0;  // the network namespace of sockets made outside
 };
+
+// A place among the calls that wait.
+struct LeaveWaiting {
+  void operator()(std::size_t* count) const { --*count; }
+};
+using WaitingPlace = std::unique_ptr<std::size_t, LeaveWaiting>;
 
 // One connect or bind while it is being carried out.
 struct Attempt {
@@ -53,11 +65,9 @@ struct Attempt {
 
 class Box {
  public:
-  // Calls that wait at a time. Each keeps descriptors, which all boxes of the broker share.
-  static constexpr std::size_t kMostWaiting = 64;
   static constexpr std::size_t kMostListeners = 1024;
 
-  Box(Services& services, plan::NetworkPlan network, EventSink sink);
+  Box(Services& services, BoxId id, plan::NetworkPlan network, EventSink sink);
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
   ~Box();
@@ -73,6 +83,7 @@ class Box {
  private:
   struct Waiting {
     Attempt attempt;
+    WaitingPlace place;
     Poller::Token watch = Poller::kNone;
     Poller::Token deadline = Poller::kNone;
     Poller::Token signals = Poller::kNone;
@@ -103,6 +114,7 @@ class Box {
   void wait_for(Attempt attempt);
   void on_progress(std::uint64_t id);
   void look_for_signals(std::uint64_t id);
+  WaitingPlace take_place() { return WaitingPlace(&++services_.waiting); }
   bool refuse_to_wait(const Attempt& attempt);  // true: too many wait already
   void finish(Attempt& attempt, int error);
   // Puts the made socket in the original's place, wherever that is known.
@@ -131,6 +143,7 @@ class Box {
   std::vector<std::string> names_of(const Endpoint& to) const;
 
   Services& services_;
+  BoxId id_;
   plan::NetworkPlan network_;
   EventSink sink_;
   Connections connections_;

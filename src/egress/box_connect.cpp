@@ -157,7 +157,7 @@ void Box::begin(Attempt attempt) {
 }
 
 bool Box::refuse_to_wait(const Attempt& attempt) {
-  if (waiting_.size() < kMostWaiting) return false;
+  if (may_wait(waiting_.size(), services_.waiting, services_.most_waiting)) return false;
   deny(attempt,
        Denied{Denied::Act::Connect, "any more hosts", "",
               fmt::format("{} of its connects wait already", waiting_.size())},
@@ -173,6 +173,7 @@ void Box::wait_for(Attempt attempt) {
   const std::uint64_t id = attempt.call.id;
   Waiting waiting;
   waiting.attempt = std::move(attempt);
+  waiting.place = take_place();
   auto watch = services_.poller.watch(waiting.attempt.socket(), EPOLLOUT,
                                       [this, id](std::uint32_t) { on_progress(id); });
   if (!watch) return finish(waiting.attempt, ENOMEM);
@@ -279,6 +280,7 @@ void Box::note(const Attempt& attempt) {
                             attempt.name,
                             std::chrono::steady_clock::now(),
                             {}};
+  if (services_.endings != nullptr) services_.owners[connection.socket.cookie] = id_;
   connections_.add(std::move(connection));
   count_bytes();
 }

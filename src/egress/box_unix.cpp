@@ -83,9 +83,12 @@ void Box::on_unix_connect(Attempt attempt) {
   if (!calls_->still_waits(id) || refuse_to_wait(attempt)) return;
   Waiting waiting;
   waiting.attempt = std::move(attempt);
+  waiting.place = take_place();
   waiting.deadline = services_.poller.call_at(Poller::Clock::now() + kRetry, [this, id] {
     auto node = waiting_.extract(id);
-    if (!node.empty()) on_unix_connect(std::move(node.mapped().attempt));
+    if (node.empty()) return;
+    node.mapped().place.reset();
+    on_unix_connect(std::move(node.mapped().attempt));
   });
   waiting_.emplace(id, std::move(waiting));
 }

@@ -3,14 +3,26 @@
 #include "egress/box.h"
 #include "egress/endings.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 namespace glovebox::egress {
+namespace {
+
+// An eighth of the descriptors that this process may have; a call that waits keeps two or three.
+std::size_t most_waiting() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1U << 16U;
+  return std::max<std::size_t>(static_cast<std::size_t>(limit.rlim_cur) / 8, 8);
+}
+
+}  // namespace
 
 struct Broker::State {
   std::unique_ptr<Poller> poller;
@@ -29,20 +41,29 @@ struct Broker::State {
     if (found == boxes.end()) return fail(Code::NotFound, "the broker has no box {}", id);
     return found->second.get();
   }
-  void on_endings() {
-    const bool all = endings->take([this](std::uint64_t cookie, Counters counters) {
-      if (const auto found = owners.find(cookie); found != owners.end()) {
-        (void)found->second->ended(cookie, counters);  // known to be there
-        return;
-      }
+  void on_ended(std::uint64_t cookie, const Counters& counters) {
+    const auto owner = owners.find(cookie);
+    if (owner == owners.end()) {
       for (const auto& [id, box] : boxes) {
         if (box->on_listener_gone(cookie)) return;
       }
-    });
+      return;
+    }
+    const auto found = boxes.find(owner->second);
+    if (found != boxes.end()) (void)found->second->connections().ended(cookie, counters);
+    owners.erase(owner);
+  }
+  void on_endings() {
+    const bool all = endings->take(
+        [this](std::uint64_t cookie, const Counters& counters) { on_ended(cookie, counters); });
     const auto now = Poller::Clock::now();
     if (all || now < next_look) return;
     next_look = now + std::chrono::seconds(1);
-    for (const auto& [id, box] : boxes) (void)box->connections().look_at_all();
+    owners.clear();
+    for (const auto& [id, box] : boxes) {
+      (void)box->connections().look_at_all();
+      for (const auto& [cookie, connection] : box->connections().open()) owners[cookie] = id;
+    }
   }
 };
 
@@ -74,7 +95,8 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
   }
   state->services = std::make_unique<Services>(
       Services{*state->poller, *state->upstream, *state->last_reference, state->owners,
-               state->filters, state->endings.get(), network});
+               state->filters, state->endings.get(), most_waiting()});
+  state->services->host_network = network;
   if (state->endings) {
     TRY_VOID(state->poller->watch(state->endings->fd(), EPOLLIN,
                                   [raw = state.get()](std::uint32_t) { raw->on_endings(); }));
@@ -86,9 +108,9 @@ BorrowedFd Broker::fd() const { return state_->poller->fd(); }
 void Broker::on_ready() { state_->poller->run_ready(); }
 
 Result<BoxId> Broker::add(plan::NetworkPlan network, EventSink sink) {
-  auto box = std::make_unique<Box>(*state_->services, std::move(network), std::move(sink));
-  TRY_VOID(box->reserve());
   const BoxId id = ++state_->last;
+  auto box = std::make_unique<Box>(*state_->services, id, std::move(network), std::move(sink));
+  TRY_VOID(box->reserve());
   state_->boxes.emplace(id, std::move(box));
   return id;
 }

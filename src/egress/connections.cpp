@@ -52,7 +52,6 @@ void Connections::add(OpenConnection connection) {
     (void)ended(open_.begin()->first, {});  // known to be there
   }
   sink_(Connected{connection.socket.cookie, connection.name, connection.socket.peer.to_text()});
-  owners_[connection.socket.cookie] = this;
   open_.emplace(connection.socket.cookie, std::move(connection));
 }
 
@@ -70,7 +69,6 @@ bool Connections::ended(std::uint64_t cookie, const Counters& counters) {
   bytes_closed_ += found->second.counters.bytes_out;
   report(found->second);
   open_.erase(found);
-  owners_.erase(cookie);
   return true;
 }
 

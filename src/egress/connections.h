@@ -12,7 +12,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <sys/types.h>
@@ -29,15 +28,10 @@ struct OpenConnection {
   Counters counters;  // when last looked at
 };
 
-class Connections;
-// Whose a connection is, by its cookie: the kernel tells of the ends of all in one stream.
-using ConnectionOwners = std::unordered_map<std::uint64_t, Connections*>;
-
 class Connections {
  public:
   // Without `endings` nothing is ever known to have ended: a budget then counts all there were.
-  Connections(const Endings* endings, ConnectionOwners& owners, EventSink sink)
-      : endings_(endings), owners_(owners), sink_(std::move(sink)) {}
+  Connections(const Endings* endings, EventSink sink) : endings_(endings), sink_(std::move(sink)) {}
 
   void set_budgets(const authority::AuthoritySet& authority);
 
@@ -62,7 +56,6 @@ class Connections {
   void report(const OpenConnection& connection) const;
 
   const Endings* endings_;
-  ConnectionOwners& owners_;
   EventSink sink_;
   std::optional<std::uint64_t> most_open_;
   std::optional<std::uint64_t> bytes_budget_;

@@ -31,6 +31,20 @@ bool looks_up(const AuthoritySet& set, const std::string& name) {
   return may_look_up(set, telling_ports(set), name);
 }
 
+TEST(MayWait, NoNumberOfGreedyBoxesTakesAll) {
+  constexpr std::size_t kMost = 128;
+  std::size_t all = 0;
+  for (int box = 0; box < 5; ++box) {
+    std::size_t own = 0;
+    while (may_wait(own, all, kMost)) ++own, ++all;
+    EXPECT_GT(own, 0U) << box;
+  }
+  EXPECT_LT(all, kMost);
+  std::size_t alone = 0;
+  while (may_wait(alone, alone, 10'000)) ++alone;
+  EXPECT_EQ(alone, 64U);
+}
+
 TEST(DecideConnect, NothingGrantedIsNothingAllowed) {
   EXPECT_EQ(decide({}, at("8.8.8.8")), Kind::Refused);
   EXPECT_EQ(decide({}, at("8.8.8.8"), {"a.example"}), Kind::Refused);

@@ -29,8 +29,9 @@ struct Box {
   pid_t pid = 0;
   Cgroup cgroup;
   UidLease uid;
-  std::vector<StepTime> times;  // what the launcher's own part took
-  bool was_parked = false;      // it was begun before it was asked for
+  std::uint64_t cpu_limit_ns = 0;  // for whoever watches the cgroup; 0: none
+  std::vector<StepTime> times;     // what the launcher's own part took
+  bool was_parked = false;         // it was begun before it was asked for
 
   void kill() const;
 };

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <ctime>
 #include <memory>
+#include <set>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace glovebox::launch {
 namespace {
@@ -71,6 +74,52 @@ std::string read_events(const UniqueFd& fd) {
   char text[512];
   const ssize_t size = ::pread(fd.get(), text, sizeof(text), 0);
   return {text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
+// How long a process has been there, in seconds, or nothing when that cannot be read.
+std::optional<double> age_of(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid));
+  if (!text) return std::nullopt;
+  // The 22nd field: the start, in clock ticks since the machine started (proc(5)).
+  std::size_t at = text->rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text->find(' ', at + 1);
+  std::uint64_t ticks = 0;
+  if (at == std::string::npos) return std::nullopt;
+  std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) -
+         static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+// Whether a directory named for a process is older than that process: its launcher is gone, and
+// another process has got the number since.
+bool is_older_than(const UniqueFd& parent, const char* name, double age) {
+  constexpr double kDoubt = 2;  // seconds; both clocks are read coarsely
+  struct stat info{};
+  if (::fstatat(parent.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec - info.st_ctim.tv_sec) > age + kDoubt;
+}
+
+void sweep(const UniqueFd& parent) {
+  const int fd = ::openat(parent.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  const std::unique_ptr<DIR, CloseDirectory> directory(::fdopendir(fd));
+  if (!directory) {
+    ::close(fd);
+    return;
+  }
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const auto owner = owner_of(entry->d_name);
+    if (!owner) continue;
+    const bool is_gone = ::kill(*owner, 0) != 0 && errno == ESRCH;
+    const auto age = is_gone ? std::nullopt : age_of(*owner);
+    if (!is_gone && (!age || !is_older_than(parent, entry->d_name, *age))) continue;
+    // A directory that still holds processes stays (EBUSY); the next sweep finds it again.
+    (void)::unlinkat(parent.get(), entry->d_name, AT_REMOVEDIR);
+  }
 }
 
 }  // namespace
@@ -214,6 +263,31 @@ CgroupCounts Cgroup::counts(Usage usage) const {
   return counts;
 }
 
+CgroupCounts read_usage(const plan::CgroupPlan& plan, const std::string& name) {
+  const bool unified = plan.version == host::CgroupVersion::V2;
+  CgroupCounts counts;
+  const auto read = [&](const plan::Controller& controller, const char* file) {
+    const auto text = read_file(fmt::format("{}/{}/{}", controller.parent, name, file));
+    return text ? std::optional<std::string>(*text) : std::nullopt;
+  };
+  for (const plan::Controller& controller : plan.controllers) {
+    if (controller.name == "memory") {
+      counts.memory_bytes =
+          number(read(controller, unified ? "memory.current" : "memory.usage_in_bytes"));
+      counts.peak_memory_bytes =
+          number(read(controller, unified ? "memory.peak" : "memory.max_usage_in_bytes"));
+    }
+    if (controller.name == "cpuacct" && !unified) {
+      counts.cpu_ns = number(read(controller, "cpuacct.usage"));
+    }
+  }
+  if (unified && !plan.controllers.empty()) {
+    const auto text = read(plan.controllers.front(), "cpu.stat");
+    if (text) counts.cpu_ns = keyed_value(*text, "usage_usec") * 1000;
+  }
+  return counts;
+}
+
 bool Cgroup::remove() {
   joins_.clear();
   join_numbers_.clear();
@@ -233,20 +307,15 @@ bool Cgroup::remove() {
 }
 
 void Cgroup::sweep_leftovers() const {
-  for (const Part& part : parts_) {
-    const int fd = ::openat(part.parent.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) continue;
-    const std::unique_ptr<DIR, CloseDirectory> directory(::fdopendir(fd));
-    if (!directory) {
-      ::close(fd);
-      continue;
-    }
-    while (const dirent* entry = ::readdir(directory.get())) {
-      const auto owner = owner_of(entry->d_name);
-      if (!owner || ::kill(*owner, 0) == 0 || errno != ESRCH) continue;
-      // A directory that still holds processes stays (EBUSY); the next sweep finds it again.
-      (void)::unlinkat(part.parent.get(), entry->d_name, AT_REMOVEDIR);
-    }
+  for (const Part& part : parts_) sweep(part.parent);
+}
+
+void sweep_leftovers(const host::CgroupFacts& facts) {
+  std::set<std::string> parents;
+  for (const auto& [controller, parent] : facts.parents) parents.insert(parent);
+  for (const std::string& parent : parents) {
+    const auto opened = open_file(parent, O_RDONLY | O_DIRECTORY);
+    if (opened) sweep(*opened);
   }
 }
 

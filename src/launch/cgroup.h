@@ -23,8 +23,9 @@ namespace glovebox::launch {
 
 // What the kernel has counted for a box.
 struct CgroupCounts {
-  bool out_of_memory = false;  // the kernel killed something in it for memory
-  bool pids_refused = false;   // a fork was refused
+  bool out_of_memory = false;                 // the kernel killed something in it for memory
+  bool pids_refused = false;                  // a fork was refused
+  std::optional<std::uint64_t> memory_bytes;  // at the moment
   std::optional<std::uint64_t> peak_memory_bytes;
   std::optional<std::uint64_t> cpu_ns;
 };
@@ -38,6 +39,8 @@ class Cgroup {
   Cgroup(Cgroup&&) = default;
   Cgroup& operator=(Cgroup&&) = default;
   ~Cgroup();  // tries to remove what remove() has not removed
+
+  const std::string& name() const { return name_; }
 
   // Version 1: the `tasks` files to join, and those of the launcher's own cgroups to go back to.
   // Empty otherwise.
@@ -86,5 +89,12 @@ class Cgroup {
   UniqueFd pids_event_;
   UniqueFd memory_control_;
 };
+
+// The same for every place where boxes of this host get cgroups: what a launcher does first.
+void sweep_leftovers(const host::CgroupFacts& facts);
+
+// What the kernel has counted so far for a box that somebody else started: reading needs no
+// privilege. `name` is the cgroup's; what cannot be read is left out.
+CgroupCounts read_usage(const plan::CgroupPlan& plan, const std::string& name);
 
 }  // namespace glovebox::launch

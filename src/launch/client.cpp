@@ -154,7 +154,8 @@ Result<BoxNews> LauncherClient::receive_news() {
         id, Error{static_cast<Code>(reply.head.code), reply.head.os_errno, reply.sentence}};
   }
   if (reply.fds.size() != 1) return fail(Code::Os, "the launcher sent no handle of the box");
-  return BoxStarted{id, std::move(reply.fds.front()), reply.head.was_parked != 0};
+  return BoxStarted{id, std::move(reply.fds.front()), reply.head.was_parked != 0,
+                    std::move(reply.sentence)};
 }
 
 Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
@@ -175,6 +176,7 @@ Result<RemoteBox> LauncherClient::start_box(const plan::LaunchPlan& plan,
       return fail(Code::Os, "the launcher answered out of turn");
     }
     box.init = std::move(started->init);
+    box.cgroup = std::move(started->cgroup);
     box.was_parked = started->was_parked;
     return box;
   }

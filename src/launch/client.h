@@ -22,6 +22,7 @@ struct RemoteBox {
   UniqueFd status;
   UniqueFd init;  // pidfd
   bool was_parked = false;
+  std::string cgroup{};  // its name; empty without one
 };
 
 // What the launcher says when nothing of a box is left.
@@ -36,6 +37,7 @@ struct BoxStarted {
   std::uint64_t id = 0;
   UniqueFd init;            // pidfd
   bool was_parked = false;  // it was begun before it was asked for
+  std::string cgroup{};
 };
 struct BoxFailed {
   std::uint64_t id = 0;

@@ -5,6 +5,7 @@
 #include "launch/child/message.h"
 #include "launch/child/sys.h"
 #include "launch/id_mapped.h"
+#include "launch/loop_image.h"
 #include "launch/packet.h"
 #include "launch/stopwatch.h"
 
@@ -62,7 +63,14 @@ bool wants_loopback(const plan::PlanView& plan) {
 }
 
 // Whether a parked box has room for this plan.
+bool hands_out_layers(const plan::PlanView& plan) {
+  return std::ranges::any_of(plan.box(), [](const plan::FlatStep& step) {
+    return static_cast<plan::Op>(step.op) == plan::Op::HandOutLayer;
+  });
+}
+
 bool fits_hand_out(const plan::PlanView& plan) {
+  if (hands_out_layers(plan)) return false;
   const std::size_t texts = plan.argv().size() + plan.envp().size() + plan.candidates().size() + 3;
   return plan.header().has_terminal == 0 && plan.bytes().size() <= kMaxHandedBytes &&
          texts <= kMaxHandedTexts && plan.trees().size() <= kMaxHandedTrees;
@@ -130,6 +138,7 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   launcher.own_uid_ = facts.uid;
   launcher.own_gid_ = facts.gid;
   if (life == Life::OneBox) return launcher;
+  sweep_leftovers(facts.cgroups);
   if (facts.tier == host::Tier::User) TRY_VOID(launcher.enter_user_namespace());
   TRY_VOID(launcher.enter_mount_namespace());
   TRY(launcher.null_, open_file("/dev/null", O_RDWR));
@@ -192,14 +201,39 @@ Result<std::vector<UniqueFd>> Launcher::open_trees(const plan::PlanView& plan, s
   for (std::size_t i = 0; i < trees.size(); ++i) {
     const plan::FlatTree& tree = plan.trees()[i];
     int userns = -1;
-    if (tier_ == host::Tier::Root && tree.kept == 0) {
+    if (tier_ == host::Tier::Root && (tree.flags & plan::kTreeKept) == 0) {
       TRY(const BorrowedFd map, maps.from(tree.owner, tree.group));
       userns = map.get();
+    }
+    if ((tree.flags & plan::kTreeImage) != 0) {
+      TRY(trees[i], open_image_tree(plan.text(tree.path), tree, userns));
+      continue;
     }
     trees[i] = UniqueFd(open_host_tree(plan.text(tree.path), tree, tree.attributes, userns));
     if (!trees[i]) return tl::unexpected(tree_error(plan.text(tree.path), errno));
   }
   return trees;
+}
+
+// What is in a filesystem image, as a detached tree like those of the host.
+Result<UniqueFd> Launcher::open_image_tree(const char* path, const plan::FlatTree& tree,
+                                           int userns) {
+  TRY(const UniqueFd image, open_image(path));
+  struct stat info{};
+  if (::fstat(image.get(), &info) != 0) return fail_os(errno, "{}", path);
+  if (info.st_dev != tree.device || info.st_ino != tree.inode) {
+    return tl::unexpected(tree_error(path, ESTALE));
+  }
+  TRY(UniqueFd mount, mount_image(image));
+  sys::MountAttributes change{tree.attributes, 0, 0, 0};
+  if (userns >= 0) {
+    change.set |= MOUNT_ATTR_IDMAP;
+    change.userns_fd = static_cast<std::uint64_t>(userns);
+  }
+  if (!sys::mount_setattr(mount.get(), "", AT_EMPTY_PATH, change)) {
+    return tl::unexpected(tree_error(path, errno));
+  }
+  return mount;
 }
 
 Result<void> Launcher::build_base(const plan::PlanView& plan) {
@@ -335,6 +369,7 @@ Result<Box> Launcher::start(const plan::PlanView& plan, const StartFiles& files)
   }
   if (auto parked = find_parked(plan, files)) return *std::move(parked);
   Box box;
+  box.cpu_limit_ns = plan.header().cpu_ns;
   Stopwatch watch(box.times);
   if (leases_) {
     TRY(box.uid, leases_->take());
@@ -422,6 +457,7 @@ Result<Box> Launcher::hand_out(const plan::PlanView& plan, const StartFiles& fil
   const HandOut head{kHandOutMagic, static_cast<std::uint32_t>(trees.size()), 0};
   const std::span<const std::byte> parts[] = {bytes_of(head), plan.bytes()};
   TRY_VOID(send_packet(parked.order, parts, fds));
+  parked.box.cpu_limit_ns = plan.header().cpu_ns;
   return std::move(parked.box);
 }
 

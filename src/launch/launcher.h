@@ -74,6 +74,7 @@ class Launcher {
   Result<void> enter_user_namespace();
   Result<void> enter_mount_namespace();
   Result<std::vector<UniqueFd>> open_trees(const plan::PlanView& plan, std::uint32_t uid);
+  static Result<UniqueFd> open_image_tree(const char* path, const plan::FlatTree& tree, int userns);
   Result<Cgroup> make_cgroup(const plan::PlanView& plan);
   Result<Box> hand_out(const plan::PlanView& plan, const StartFiles& files,
                        const std::vector<UniqueFd>& trees, ParkedBox parked);

@@ -2,9 +2,9 @@
 
 #include "base/file.h"
 #include "launch/packet.h"
-#include "launch/supervise.h"
 #include "launch/wire.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -14,12 +14,15 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 
 namespace glovebox::launch {
 namespace {
 
-constexpr int kLimitCheckMs = 200;  // version 1 does not tell when a fork is refused
+// Version 1 does not tell when a fork is refused, and nothing tells of CPU time that was used up.
+constexpr std::chrono::milliseconds kLimitCheck{200};
+constexpr std::chrono::nanoseconds kShortestCpuCheck = std::chrono::milliseconds(10);
 constexpr int kQuietMs = 2;
 constexpr std::size_t kMaxBoxes = 10'000;
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -76,13 +79,16 @@ Result<void> LauncherServer::run() {
     TRY(const Served first, serve_ready(patience));
     if (first == Served::Gone) return {};
     patience = kQuietMs;
-    if (first == Served::Something) continue;
+    if (first == Served::Something) {
+      (void)check_due_limits();
+      continue;
+    }
     TRY_VOID(watch_new_boxes());
     if (launcher_.stock_up()) {
       patience = 0;
       continue;
     }
-    TRY(const Served second, serve_ready(running_.empty() ? -1 : kLimitCheckMs));
+    TRY(const Served second, serve_ready(check_due_limits()));
     if (second == Served::Gone) return {};
   }
 }
@@ -91,7 +97,6 @@ Result<LauncherServer::Served> LauncherServer::serve_ready(int timeout_ms) {
   epoll_event events[64];
   const int count = ::epoll_wait(ready_.get(), events, 64, timeout_ms);
   if (count < 0 && errno != EINTR) return fail_os(errno, "epoll_wait");
-  if (count == 0 && timeout_ms >= kLimitCheckMs) check_all_limits();
   for (int i = 0; i < count; ++i) {
     const std::uint64_t which = events[i].data.u64;
     if (which == kClientToken) {
@@ -133,10 +138,11 @@ Result<bool> LauncherServer::serve_request() {
   reply.pid = box->pid;
   reply.was_parked = box->was_parked ? 1 : 0;
   add_counts(reply);
-  const std::span<const std::byte> part = bytes_of(reply);
+  const std::string name = box->cgroup.name();
+  const std::span<const std::byte> parts[] = {bytes_of(reply), std::as_bytes(std::span(name))};
   const int pidfd = box->init.get();
-  TRY_VOID(send_packet(client_, {&part, 1}, {&pidfd, 1}));
-  running_.emplace(id, Running{*std::move(box), 0});
+  TRY_VOID(send_packet(client_, parts, {&pidfd, 1}));
+  running_.emplace(id, Running{*std::move(box), 0, Clock::now()});
   unwatched_.push_back(id);
   TRY_VOID(poll_for(running_.at(id).box.init.get(), EPOLLIN, token(id, Source::Process)));
   return true;
@@ -199,8 +205,6 @@ Result<Box> LauncherServer::start(const PacketView& packet, std::uint64_t& id) {
 Result<void> LauncherServer::watch_box(std::uint64_t id) {
   Running& running = running_.at(id);
   TRY_VOID(running.box.cgroup.watch());
-  if (!swept_) running.box.cgroup.sweep_leftovers();
-  swept_ = true;
   check_limits(running);
   const int memory = running.box.cgroup.memory_event_fd();
   return memory < 0 ? Result<void>()
@@ -224,16 +228,40 @@ void LauncherServer::stop_polling(int fd) {
 
 void LauncherServer::check_limits(Running& running) {
   const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Skip);
-  if (!counts.out_of_memory && !counts.pids_refused) return;
-  const LimitKind limit = counts.out_of_memory ? LimitKind::Memory : LimitKind::Pids;
+  if (counts.out_of_memory) return end_by(running, LimitKind::Memory);
+  if (counts.pids_refused) return end_by(running, LimitKind::Pids);
+  if (running.box.cpu_limit_ns != 0) check_cpu(running);
+}
+
+// A limit that can no longer be watched is not kept: the box ends then, too.
+void LauncherServer::check_cpu(Running& running) {
+  const std::uint64_t limit = running.box.cpu_limit_ns;
+  const std::optional<std::uint64_t> used = running.box.cgroup.cpu_ns();
+  if (!used || *used >= limit) return end_by(running, LimitKind::Cpu);
+  // All cores busy use what is left no sooner than this.
+  const std::chrono::nanoseconds left(static_cast<std::int64_t>(limit - *used));
+  running.next_cpu = Clock::now() + std::max(left / ::get_nprocs(), kShortestCpuCheck);
+}
+
+void LauncherServer::end_by(Running& running, LimitKind limit) {
   running.limit = static_cast<std::uint32_t>(limit) + 1;
   running.box.kill();
 }
 
-void LauncherServer::check_all_limits() {
+int LauncherServer::check_due_limits() {
+  if (running_.empty()) return -1;
+  const Clock::time_point now = Clock::now();
+  const bool is_all = now >= next_check_;
+  if (is_all) next_check_ = now + kLimitCheck;
+  Clock::time_point next = next_check_;
   for (auto& [id, running] : running_) {
-    if (running.limit == 0) check_limits(running);
+    if (running.limit != 0) continue;
+    const bool has_cpu = running.box.cpu_limit_ns != 0;
+    if (is_all || (has_cpu && now >= running.next_cpu)) check_limits(running);
+    if (has_cpu && running.limit == 0) next = std::min(next, running.next_cpu);
   }
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+  return static_cast<int>(std::max<std::int64_t>(wait, 1));
 }
 
 void LauncherServer::end_box(std::uint64_t id) {

@@ -9,7 +9,9 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "launch/launcher.h"
+#include "launch/supervise.h"
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -27,9 +29,11 @@ class LauncherServer {
   Result<void> run();
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Running {
     Box box;
-    std::uint32_t limit = 0;  // LimitKind + 1
+    std::uint32_t limit = 0;     // LimitKind + 1
+    Clock::time_point next_cpu;  // when its CPU time is looked at next, if it has a limit
   };
 
   enum class Served : std::uint8_t { Nothing, Something, Gone };
@@ -42,7 +46,10 @@ class LauncherServer {
   Result<void> poll_for(int fd, std::uint32_t events, std::uint64_t which);
   void stop_polling(int fd);
   void check_limits(Running& running);
-  void check_all_limits();
+  void check_cpu(Running& running);
+  void end_by(Running& running, LimitKind limit);
+  // Looks at the boxes whose turn it is; returns how long until the next one's, -1 for never.
+  int check_due_limits();
   void end_box(std::uint64_t id);
   Result<void> reply_failed(std::uint64_t id, const Error& error);
 
@@ -52,7 +59,7 @@ class LauncherServer {
   std::vector<std::uint64_t> request_;  // the last one, at an alignment for plans
   std::map<std::uint64_t, Running> running_;
   std::vector<std::uint64_t> unwatched_;
-  bool swept_ = false;
+  Clock::time_point next_check_;
 };
 
 }  // namespace glovebox::launch

@@ -59,6 +59,7 @@ class Supervisor {
   void on_message(const Message& message, std::vector<UniqueFd> attached);
   void on_started(const Message& message, std::vector<UniqueFd> attached);
   void on_network(std::vector<UniqueFd> attached);
+  void on_layers(std::vector<UniqueFd> attached);
   const plan::Step* step_at(std::size_t index) const;
   void note_times(const Message& message);
   void on_signal();
@@ -148,7 +149,7 @@ void Supervisor::dispatch(const Waits& waits) {
 void Supervisor::on_status() {
   Message message{};
   iovec part{&message, sizeof(message)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kNetworkFds)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxAttachedFds)] = {};
   msghdr packet{};
   packet.msg_iov = &part;
   packet.msg_iovlen = 1;
@@ -184,7 +185,8 @@ void Supervisor::on_started(const Message& message, std::vector<UniqueFd> attach
   command_started_ = true;
   if (detail_ == Detail::Full) note_times(message);
   const std::size_t wanted = streams_.has_terminal ? 1 : 0;
-  if (attached.size() != wanted || has_network_ != plan_.network.has_value()) {
+  if (attached.size() != wanted || has_network_ != plan_.network.has_value() ||
+      report_.layers.size() != plan::handed_layers(plan_).size()) {
     box_.kill();
     fail_with(EndReason::Failed, kRefusedExit,
               "the box's init sent other descriptors than planned");
@@ -205,12 +207,22 @@ void Supervisor::on_network(std::vector<UniqueFd> attached) {
   fail_with(EndReason::Failed, kRefusedExit, taken.error().message);
 }
 
+void Supervisor::on_layers(std::vector<UniqueFd> attached) {
+  const bool is_planned =
+      report_.layers.empty() && attached.size() == plan::handed_layers(plan_).size();
+  report_.layers = std::move(attached);
+  if (is_planned) return;
+  box_.kill();
+  fail_with(EndReason::Failed, kRefusedExit, "the box's init sent other layers than planned");
+}
+
 void Supervisor::on_message(const Message& message, std::vector<UniqueFd> attached) {
   const bool early = !command_started_;
   if (message.kind == MessageKind::Started && early && message.timed <= kTimedSteps) {
     return on_started(message, std::move(attached));
   }
   if (message.kind == MessageKind::Network && early) return on_network(std::move(attached));
+  if (message.kind == MessageKind::Layers && early) return on_layers(std::move(attached));
   if (const plan::Step* step = step_at(message.step);
       message.kind == MessageKind::StepFailed && early && step != nullptr) {
     fail_with(EndReason::Failed, kRefusedExit, step_error(*step, message.os_errno).message);
@@ -461,6 +473,7 @@ std::string_view to_text(LimitKind limit) {
     case LimitKind::Pids: return "pids";
     case LimitKind::Cpu: return "cpu";
     case LimitKind::Output: return "output";
+    case LimitKind::Disk: return "disk";
   }
   return "unknown";
 }

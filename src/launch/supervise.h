@@ -26,7 +26,7 @@ enum class EndReason : std::uint8_t {
   Refused,   // it could not be executed: see `problem`
   Failed,    // the box broke: see `problem`
 };
-enum class LimitKind : std::uint8_t { Wall, Memory, Pids, Cpu, Output };
+enum class LimitKind : std::uint8_t { Wall, Memory, Pids, Cpu, Output, Disk };
 
 std::string_view to_text(EndReason reason);
 std::string_view to_text(LimitKind limit);
@@ -46,6 +46,9 @@ struct ExitReport {
   std::string problem;  // a sentence, for Refused and Failed
   Usage usage;
   std::vector<StepTime> times;
+  // What was written into the layers that the box handed out (plan::handed_layers), in that order.
+  // Memory goes with the last descriptor of it.
+  std::vector<UniqueFd> layers;
 };
 
 // The caller's side of the box's standard streams.

@@ -8,7 +8,8 @@
 //                                 descriptors: status socket, stdin, stdout, stderr (those that are
 //                                 not the box's own terminal), and a sealed memfd with the plan
 //                                 when it is large
-//   Started  launcher -> client   ReplyPacket; with the pidfd of the box's init
+//   Started  launcher -> client   ReplyPacket, then the name of the box's cgroup; with the pidfd of
+//                                 the box's init
 //   Failed   launcher -> client   ReplyPacket, then the sentence
 //   Ended    launcher -> client   ReplyPacket with usage; the box's processes and cgroup are gone
 #pragma once
@@ -21,7 +22,7 @@ namespace glovebox::launch {
 inline constexpr std::uint32_t kWireVersion = 2;
 inline constexpr std::size_t kMaxInlinePlan = 96U << 10;
 inline constexpr std::size_t kMaxSentence = 2048;
-inline constexpr std::size_t kMaxDescriptors = 8;
+inline constexpr std::size_t kMaxDescriptors = 16;
 inline constexpr std::size_t kMaxSentDescriptors = 80;  // to a box: with the trees of its plan
 
 struct StartPacket {

@@ -7,6 +7,7 @@ namespace glovebox::plan {
 namespace {
 
 constexpr std::size_t kAlignment = 8;
+constexpr std::chrono::nanoseconds kNoTime{0};
 
 class Writer {
  public:
@@ -66,7 +67,8 @@ FlatSection write_trees(Writer& writer, const std::vector<Tree>& trees) {
   for (const Tree& tree : trees) {
     flat.push_back({tree.source.device, tree.source.inode, mount_attributes(tree.rights),
                     writer.text(tree.source.path), tree.source.owner, tree.source.group,
-                    tree.ownership == Ownership::Kept ? 1U : 0U});
+                    (tree.ownership == Ownership::Kept ? kTreeKept : 0U) |
+                        (tree.kind == TreeKind::Image ? kTreeImage : 0U)});
   }
   return writer.section(flat);
 }
@@ -86,6 +88,7 @@ bool is_parkable(Op op) {
     case Op::AttachTree:
     case Op::AttachCover:
     case Op::MountOverlay:
+    case Op::HandOutLayer:
     case Op::OpenTerminal:
     case Op::AwaitClock: return false;
     case Op::MountRoot:
@@ -141,6 +144,7 @@ std::vector<std::byte> encode(const LaunchPlan& plan) {
   header.memory_bytes = plan.cgroup.memory_bytes.value_or(0);
   header.pids = plan.cgroup.pids ? *plan.cgroup.pids + plan.cgroup.own_pids : 0;
   header.cpus_milli = plan.cgroup.cpus_milli.value_or(0);
+  header.cpu_ns = static_cast<std::uint64_t>(plan.watch.cpu_time.value_or(kNoTime).count());
   header.early = write_steps(writer, plan.early);
   header.base = write_steps(writer, plan.base);
   header.box = write_steps(writer, plan.box);
@@ -215,7 +219,7 @@ Result<void> PlanView::check_texts() const {
   }
   for (const FlatTree& tree : trees()) {
     if (!inside(tree.path) || text(tree.path)[0] != '/') return malformed("tree path");
-    if (tree.kept > 1) return malformed("tree ownership");
+    if ((tree.flags & ~(kTreeKept | kTreeImage)) != 0) return malformed("tree flags");
   }
   for (const FlatController& controller : controllers()) {
     if (!inside(controller.name) || !inside(controller.parent)) return malformed("controller");
@@ -259,9 +263,13 @@ bool PlanView::has_same_base(const PlanView& other) const {
 }
 
 std::size_t PlanView::parkable_steps() const {
-  const auto first = std::ranges::find_if_not(
-      box(), [](const FlatStep& step) { return is_parkable(static_cast<Op>(step.op)); });
-  return static_cast<std::size_t>(first - box().begin());
+  const auto is_own = [](const FlatStep& step) { return !is_parkable(static_cast<Op>(step.op)); };
+  const auto first_own = std::ranges::find_if(box(), is_own);
+  if (first_own == box().end()) return box().size();
+  // What every box has ends with its terminals; then come the places for this one's trees.
+  const auto usual = std::ranges::find(
+      box().begin(), first_own, static_cast<std::uint32_t>(Op::MountTerminals), &FlatStep::op);
+  return static_cast<std::size_t>((usual == first_own ? usual : usual + 1) - box().begin());
 }
 
 bool PlanView::has_same_cgroup(const PlanView& other) const {

@@ -18,7 +18,7 @@
 namespace glovebox::plan {
 
 inline constexpr std::uint32_t kFlatMagic = 0x58424c47;  // "GLBX"
-inline constexpr std::uint32_t kFlatVersion = 4;
+inline constexpr std::uint32_t kFlatVersion = 5;
 inline constexpr std::size_t kMaxFlatBytes = 64U << 20;
 inline constexpr std::size_t kMaxSteps = 1U << 16;
 inline constexpr std::size_t kMaxTrees = 2048;
@@ -41,8 +41,10 @@ struct FlatTree {
   std::uint32_t path;
   std::uint32_t owner;
   std::uint32_t group;
-  std::uint32_t kept;  // 1: owners are shown as they are
+  std::uint32_t flags;  // kTree...
 };
+inline constexpr std::uint32_t kTreeKept = 1;   // owners are shown as they are
+inline constexpr std::uint32_t kTreeImage = 2;  // what is in the image at that path
 
 struct FlatController {
   std::uint32_t name;
@@ -68,6 +70,7 @@ struct FlatHeader {
   std::uint64_t memory_bytes;  // 0: no limit
   std::uint64_t pids;
   std::uint64_t cpus_milli;
+  std::uint64_t cpu_ns;  // CPU time of all processes together; 0: no limit
   FlatSection base;
   FlatSection box;
   FlatSection trees;
@@ -115,8 +118,9 @@ class PlanView {
   // Whether a cgroup that was made for the other plan has this one's controllers and limits.
   bool has_same_cgroup(const PlanView& other) const;
 
-  // How many steps of the box can be done before anybody asks for one: all up to the first that
-  // hands something in, opens a terminal or waits for a moment. They give no authority.
+  // How many steps of the box can be done before anybody asks for one: all, when none hands
+  // something in, opens a terminal or waits for a moment; otherwise what every box has. They give
+  // no authority.
   std::size_t parkable_steps() const;
   // Whether a box that was begun for the other plan, and parked after those steps, can go on as
   // this one: everything that it was made from is the same.

@@ -31,7 +31,8 @@ TEST(FlatPlan, RoundTripsEveryStep) {
   ASSERT_EQ(view->trees().size(), plan.trees.size());
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     EXPECT_EQ(view->trees()[i].inode, plan.trees[i].source.inode);
-    EXPECT_EQ(view->trees()[i].kept != 0, plan.trees[i].ownership == Ownership::Kept);
+    EXPECT_EQ((view->trees()[i].flags & kTreeKept) != 0,
+              plan.trees[i].ownership == Ownership::Kept);
   }
   EXPECT_EQ(view->filter().size(), plan.filter.size());
 }
@@ -88,6 +89,68 @@ TEST(FlatPlan, BaseIsComparedByItsStepsAlone) {
   const auto third = encode(plan);
   EXPECT_TRUE(PlanView::decode(first)->has_same_base(*PlanView::decode(second)));
   EXPECT_FALSE(PlanView::decode(first)->has_same_base(*PlanView::decode(third)));
+}
+
+std::vector<std::byte> encoded(const SandboxSpec& spec) {
+  return encode(*make_plan(spec, root_host()));
+}
+
+bool same_shape(const std::vector<std::byte>& one, const std::vector<std::byte>& other) {
+  const auto first = PlanView::decode(one);
+  const auto second = PlanView::decode(other);
+  EXPECT_EQ(first->has_same_shape(*second), second->has_same_shape(*first));
+  return first->has_same_shape(*second);
+}
+
+TEST(FlatPlan, ABoxThatIsHandedNothingCanBeBegunToItsEnd) {
+  const auto bytes = encoded(command());
+  const auto view = PlanView::decode(bytes);
+  EXPECT_EQ(view->parkable_steps(), view->box().size());
+}
+
+TEST(FlatPlan, NothingOfARequestsTreesIsDoneAhead) {
+  const auto bytes = encode(example());
+  const auto view = PlanView::decode(bytes);
+  const auto ahead = view->box().first(view->parkable_steps());
+  ASSERT_FALSE(ahead.empty());
+  EXPECT_EQ(ahead.back().op, static_cast<std::uint32_t>(Op::MountTerminals));
+  for (const FlatStep& step : ahead) {
+    EXPECT_NE(step.op, static_cast<std::uint32_t>(Op::AttachTree));
+    EXPECT_EQ(std::string(view->text(step.text)).find('w'), std::string::npos) << step.op;
+  }
+}
+
+TEST(FlatPlan, BoxesThatDifferInWhatTheyRunOrAreHandedBeginAlike) {
+  SandboxSpec other = command({"echo", "other words"});
+  other.caller_env = {{"LANG", "C"}};
+  other.lang = "de_DE.UTF-8";
+  EXPECT_TRUE(same_shape(encoded(command()), encoded(other)));
+  SandboxSpec first = command();
+  SandboxSpec second = command();
+  allow(first, {"write=/tmp/one"});
+  allow(second, {"read=/tmp/two/deep"});
+  EXPECT_TRUE(same_shape(encoded(first), encoded(second)));
+}
+
+TEST(FlatPlan, BoxesThatDifferInAnyWallDoNotBeginAlike) {
+  const std::vector<std::byte> plain = encoded(command());
+  const auto differs = [&](auto change) {
+    SandboxSpec spec = command();
+    change(spec);
+    return !same_shape(plain, encoded(spec));
+  };
+  EXPECT_TRUE(differs([](SandboxSpec& spec) { spec.hostname = "other"; }));
+  EXPECT_TRUE(differs([](SandboxSpec& spec) { spec.uid = 5; }));
+  EXPECT_TRUE(differs([](SandboxSpec& spec) { spec.cwd = "/usr"; }));
+  EXPECT_TRUE(differs([](SandboxSpec& spec) { spec.loopback = Loopback::Down; }));
+  EXPECT_TRUE(differs([](SandboxSpec& spec) { spec.terminal = TerminalSize{}; }));
+  for (const char* term : {"memory=64MiB", "pids=7", "open_files=99", "disk=1MiB", "read=/srv"}) {
+    EXPECT_TRUE(differs([&](SandboxSpec& spec) { allow(spec, {term}); })) << term;
+  }
+  EXPECT_TRUE(differs([](SandboxSpec& spec) { allow(spec, {"connect=192.0.2.1:443"}); }));
+  SandboxSpec agent;
+  agent.resident = Resident::Agent;
+  EXPECT_FALSE(same_shape(plain, encoded(agent)));
 }
 
 }  // namespace

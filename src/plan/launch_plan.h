@@ -51,6 +51,8 @@ enum class Op : std::uint32_t {
   MountOverlay,      // a: the tree below; b, bit 0: 1 if a + 1 is the layer, 0 if that is the
                      // private directory's own; b >> 1: how many frozen layers follow, the topmost
                      // first; text: where, other: private directory
+  HandOutLayer,      // text: private directory of an overlay, other: where that is; the supervisor
+                     // gets a descriptor of what is written there
   SetHostname,       // text
   ChangeDirectory,   // text
   SetLimit,          // a: RLIMIT_*, b: soft and hard value
@@ -102,11 +104,15 @@ std::uint64_t mount_attributes(const Rights& rights);
 // box's own inside and stay the owner's outside.
 enum class Ownership : std::uint8_t { Mapped, Kept };
 
+// Whether a tree is a part of the host's, or what is in a filesystem image.
+enum class TreeKind : std::uint8_t { Host, Image };
+
 // A tree that the launcher opens outside, for AttachTree.
 struct Tree {
   host::PathFacts source;
   Rights rights;
   Ownership ownership = Ownership::Mapped;
+  TreeKind kind = TreeKind::Host;
   friend bool operator==(const Tree&, const Tree&) = default;
 };
 
@@ -163,6 +169,11 @@ struct LaunchPlan {
   std::vector<std::string> waived;
   std::optional<PolicyMark> policy;
 };
+
+// The most layers that one box hands out: those with a budget of their own.
+inline constexpr std::size_t kMaxHandedLayers = 16;
+// Where in the box the layers that it hands out are, in the order in which they are handed out.
+std::vector<std::string> handed_layers(const LaunchPlan& plan);
 
 std::string_view to_text(Op op);
 // "attach      /usr at /usr (ro,nosuid,nodev)".

@@ -57,6 +57,7 @@ LaunchPlan fullest_plan() {
   };
   spec.workspaces = {
       {directory("/work", 7), Workspace::Mode::Overlay, "", directory("/layers/1/box", 8)}};
+  spec.workspaces.front().backing = LayerBacking::Memory;
   spec.terminal = TerminalSize{};
   host::HostFacts facts = root_host();
   facts.name_files = {{"/etc/resolv.conf", ""}};

@@ -51,8 +51,10 @@ std::string details(const Step& step) {
     case Op::AttachTree:
       return fmt::format("/{} ({})", step.text, mount_attributes_to_text(step.b));
     case Op::MountOverlay:
-      return fmt::format("/{} (rw,nosuid,nodev{}{})", step.text, step.b == 0 ? ", in memory" : "",
+      return fmt::format("/{} (rw,nosuid,nodev{}{})", step.text,
+                         (step.b & 1U) == 0 ? ", in memory" : "",
                          step.b > 1 ? fmt::format(", over {} layers", step.b >> 1U) : "");
+    case Op::HandOutLayer: return fmt::format("of /{}, to the supervisor", step.other);
     case Op::SetHostname:
     case Op::ChangeDirectory: return step.text;
     case Op::SetLimit:
@@ -121,6 +123,14 @@ std::string mount_attributes_to_text(std::uint64_t attributes) {
   return fmt::format("{}", fmt::join(names, ","));
 }
 
+std::vector<std::string> handed_layers(const LaunchPlan& plan) {
+  std::vector<std::string> paths;
+  for (const Step& step : plan.box) {
+    if (step.op == Op::HandOutLayer) paths.push_back("/" + step.other);
+  }
+  return paths;
+}
+
 std::string_view to_text(Op op) {
   switch (op) {
     case Op::MountRoot: return "mount-root";
@@ -142,6 +152,7 @@ std::string_view to_text(Op op) {
     case Op::AttachCover: return "attach-cover";
     case Op::AttachTree: return "attach-tree";
     case Op::MountOverlay: return "mount-overlay";
+    case Op::HandOutLayer: return "hand-out-layer";
     case Op::SetHostname: return "set-hostname";
     case Op::ChangeDirectory: return "change-directory";
     case Op::SetLimit: return "set-limit";
@@ -176,7 +187,8 @@ std::string to_text(const LaunchPlan& plan) {
   append_steps(text, plan.base);
   text += "\nhanded in:\n";
   for (const Tree& tree : plan.trees) {
-    text += fmt::format("  {:<10} {}\n", rights_to_text(tree.rights), tree.source.path);
+    text += fmt::format("  {:<10} {}{}\n", rights_to_text(tree.rights), tree.source.path,
+                        tree.kind == TreeKind::Image ? " (image)" : "");
   }
   if (plan.trees.empty()) text += "  nothing\n";
   text += "\ncgroup:\n" + cgroup_to_text(plan.cgroup);

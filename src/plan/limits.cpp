@@ -140,9 +140,22 @@ void plan_rlimits(const Limits& limits, const host::HostFacts& facts, LaunchPlan
   plan.box.push_back({Op::CapLimit, RLIMIT_STACK, std::min(kDefaultStackBytes, facts.stack_hard)});
   plan.guarantees.push_back({"limit.core", "RLIMIT_CORE, no dump and no helper"});
   plan.guarantees.push_back({"limit.open-files", fmt::format("RLIMIT_NOFILE, {}", files)});
-  plan.guarantees.push_back(
-      {"limit.disk", fmt::format("tmpfs size, {}",
-                                 bytes_to_text(limits.disk_bytes.value_or(kDefaultDiskBytes)))});
+}
+
+// Private memory has a size in any case. A layer has one when it lies in there, or in an image.
+void plan_disk(const SandboxSpec& spec, const Limits& limits, LaunchPlan& plan) {
+  const std::string size = bytes_to_text(limits.disk_bytes.value_or(kDefaultDiskBytes));
+  std::string by = fmt::format("tmpfs size, {}", size);
+  if (std::ranges::count(plan.trees, TreeKind::Image, &Tree::kind) > 0) {
+    by += fmt::format("; layer in an ext4 image, {}", size);
+  } else if (!handed_layers(plan).empty()) {
+    by += ", layers included";
+  }
+  const auto asked = spec.authority.budget(authority::BudgetKind::Disk);
+  if (asked && limits.disk_bytes && *limits.disk_bytes < *asked) {
+    by += fmt::format(" (of {} asked for: no more can be kept here)", bytes_to_text(*asked));
+  }
+  plan.guarantees.push_back({"limit.disk", std::move(by)});
 }
 
 }  // namespace
@@ -155,6 +168,7 @@ Result<void> plan_limits(const SandboxSpec& spec, const Limits& limits,
                 *limits.open_files, facts.open_files_hard);
   }
   plan_rlimits(limits, facts, plan);
+  plan_disk(spec, limits, plan);
   TRY_VOID(plan_memory(spec, limits, facts, plan));
   TRY_VOID(plan_pids(spec, limits, facts, plan));
   TRY_VOID(plan_cpu(spec, limits, facts, plan));

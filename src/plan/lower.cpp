@@ -29,6 +29,9 @@ Limits lower_budgets(const SandboxSpec& spec) {
   limits.output_bytes = budget(BudgetKind::Output);
   limits.open_files = budget(BudgetKind::OpenFiles);
   limits.disk_bytes = budget(BudgetKind::Disk);
+  if (limits.disk_bytes && spec.disk_at_most) {
+    limits.disk_bytes = std::min(*limits.disk_bytes, *spec.disk_at_most);
+  }
   limits.inodes = budget(BudgetKind::Inodes);
   return limits;
 }

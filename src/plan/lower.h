@@ -37,9 +37,9 @@ inline constexpr std::size_t kMaxRegions = 2048;
 // Where a box may do everything: its own, empty at the start.
 inline constexpr std::array<std::string_view, 3> kPrivateTrees{"/tmp", "/run", "/home/box"};
 
-// An overlay has the tree below, and on top nothing, a layer's `upper`, or one in the box's private
-// memory.
-enum class Upper : std::uint8_t { None, Layer, Memory };
+// An overlay has the tree below, and on top the `upper` of a layer's directory or image, or one in
+// the box's private memory, which the supervisor keeps or which is gone with the box.
+enum class Upper : std::uint8_t { None, Layer, Image, Handed, Memory };
 
 // A place where rights change. The rights hold there and below.
 struct Region {
@@ -51,8 +51,8 @@ struct Region {
   // What is shown there, when it is not what the host has at that path.
   std::optional<host::PathFacts> source{};
   Upper upper = Upper::None;
-  std::optional<host::PathFacts> layer{};  // with Upper::Layer
-  std::vector<host::PathFacts> frozen{};   // with Upper::Layer; below it, the topmost first
+  std::optional<host::PathFacts> layer{};  // with Upper::Layer and Upper::Image
+  std::vector<host::PathFacts> frozen{};   // below it, the topmost first
   friend bool operator==(const Region&, const Region&) = default;
 };
 
@@ -68,7 +68,7 @@ struct Limits {
   std::optional<std::chrono::nanoseconds> wall;
   std::optional<std::uint64_t> output_bytes;
   std::optional<std::uint64_t> open_files;
-  std::optional<std::uint64_t> disk_bytes;  // the private /tmp, /run and /home together
+  std::optional<std::uint64_t> disk_bytes;  // the private /tmp, /run, /home and layers together
   std::optional<std::uint64_t> inodes;      // in the same
   friend bool operator==(const Limits&, const Limits&) = default;
 };

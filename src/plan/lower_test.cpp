@@ -210,6 +210,44 @@ TEST(Lower, AnOverlayNeedsALayer) {
   EXPECT_THAT(refusal(spec), HasSubstr("needs a layer"));
 }
 
+TEST(Lower, ADiskBudgetNeedsALayerThatKeepsIt) {
+  SandboxSpec spec = with_layer();
+  allow(spec, {"disk=8MiB"});
+  EXPECT_THAT(refusal(spec), HasSubstr("--waive limit.disk"));
+  spec.waived.insert("limit.disk");
+  EXPECT_EQ(make_plan(spec, root_host())->trees.size(), 2u);
+  spec.waived.clear();
+
+  spec.workspaces.front().backing = LayerBacking::Memory;
+  const auto memory = make_plan(spec, root_host());
+  ASSERT_TRUE(memory) << memory.error().message;
+  EXPECT_EQ(memory->trees.size(), 1u);
+  EXPECT_EQ(handed_layers(*memory), std::vector<std::string>{"/work"});
+
+  spec.workspaces.front().backing = LayerBacking::Image;
+  EXPECT_THAT(refusal(spec), HasSubstr("needs a layer"));
+  spec.workspaces.front().layer->kind = host::PathKind::File;
+  const auto image = make_plan(spec, root_host());
+  ASSERT_TRUE(image) << image.error().message;
+  ASSERT_EQ(image->trees.size(), 2u);
+  EXPECT_EQ(image->trees[1].kind, TreeKind::Image);
+  EXPECT_EQ(handed_layers(*image), std::vector<std::string>{"/work"});
+}
+
+TEST(Lower, NoMoreOfADiskBudgetIsPromisedThanCanBeKept) {
+  SandboxSpec spec = with_layer();
+  spec.workspaces.front().backing = LayerBacking::Memory;
+  allow(spec, {"disk=8GiB"});
+  spec.disk_at_most = std::uint64_t{1} << 30;
+  const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan) << plan.error().message;
+  const auto scratch = std::ranges::find(plan->box, Op::MountScratch, &Step::op);
+  EXPECT_EQ(scratch->a, std::uint64_t{1} << 30);
+  const auto said = std::ranges::find(plan->guarantees, "limit.disk", &Guarantee::name);
+  EXPECT_EQ(said->by,
+            "tmpfs size, 1 GiB, layers included (of 8 GiB asked for: no more can be kept here)");
+}
+
 host::PathFacts some_directory(const std::string& path, std::uint64_t inode) {
   return {.path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};
 }

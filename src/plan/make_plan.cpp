@@ -13,8 +13,8 @@
 namespace glovebox::plan {
 namespace {
 
-constexpr std::array<std::string_view, 5> kWaivable{"landlock", "limit.memory", "limit.pids",
-                                                    "limit.cpus", "limit.cpu-time"};
+constexpr std::array<std::string_view, 6> kWaivable{"landlock",   "limit.memory",   "limit.pids",
+                                                    "limit.cpus", "limit.cpu-time", "limit.disk"};
 constexpr std::size_t kMaxHostname = 64;
 constexpr uid_t kDefaultUidInside = 1000;
 

@@ -110,9 +110,7 @@ class Regions {
     if (at.kind != host::PathKind::Directory && !is_file) {
       return fail(Code::Invalid, "{}: a workspace is a directory", at.path);
     }
-    if (workspace.mode == Workspace::Mode::Overlay && !workspace.layer) {
-      return fail(Code::Invalid, "{}: an overlay needs a layer", at.path);
-    }
+    if (workspace.mode == Workspace::Mode::Overlay) TRY_VOID(check_layer(workspace));
     if (workspace.frozen.size() > kMaxFrozen) {
       return fail(Code::Exhausted, "{}: more than {} layers on one another", at.path, kMaxFrozen);
     }
@@ -122,6 +120,24 @@ class Regions {
       }
     }
     return workspace.path_inside() == at.path ? Result<void>() : check_moved(workspace);
+  }
+
+  Result<void> check_layer(const Workspace& workspace) const {
+    const bool is_image = workspace.backing == LayerBacking::Image;
+    const auto kind = is_image ? host::PathKind::File : host::PathKind::Directory;
+    if (!workspace.layer || workspace.layer->kind != kind) {
+      return fail(Code::Invalid, "{}: an overlay needs a layer", workspace.at.path);
+    }
+    const bool is_bounded = spec_.authority.budget(authority::BudgetKind::Disk) ||
+                            spec_.authority.budget(authority::BudgetKind::Inodes);
+    if (is_bounded && workspace.backing == LayerBacking::Directory &&
+        !spec_.waived.contains("limit.disk")) {
+      return fail(Code::Unsupported,
+                  "{}: a disk budget cannot be kept for a layer that is a directory (give it up "
+                  "with --waive limit.disk)",
+                  workspace.at.path);
+    }
+    return {};
   }
 
   // A tree that is shown at another path is there as a whole: rules about its own path, or about
@@ -232,8 +248,12 @@ class Regions {
     if (!region.rights.write) return;
     if (workspace.mode == Workspace::Mode::Discard) region.upper = Upper::Memory;
     if (workspace.mode != Workspace::Mode::Overlay) return;
-    region.upper = Upper::Layer;
-    region.layer = workspace.layer;
+    switch (workspace.backing) {
+      case LayerBacking::Directory: region.upper = Upper::Layer; break;
+      case LayerBacking::Image: region.upper = Upper::Image; break;
+      case LayerBacking::Memory: region.upper = Upper::Handed; break;
+    }
+    if (region.upper != Upper::Handed) region.layer = workspace.layer;
     region.frozen = workspace.frozen;
   }
 

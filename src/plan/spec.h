@@ -40,6 +40,13 @@ struct TerminalSize {
   friend bool operator==(const TerminalSize&, const TerminalSize&) = default;
 };
 
+// Where the bytes of a layer lie. A disk budget bounds the last two; with the first it is refused.
+enum class LayerBacking : std::uint8_t {
+  Directory,  // of the layer
+  Memory,     // the box's private memory, which the supervisor is handed a descriptor of
+  Image,      // a filesystem of its own in a file of the layer; as root
+};
+
 // A directory that is handed in as a whole, at its own path or at another. Handing it in grants
 // what its mode says, below every denial of the authority. Files can be handed in too, except as
 // overlays.
@@ -51,8 +58,9 @@ struct Workspace {
   host::PathFacts at;
   Mode mode = Mode::Write;
   std::string inside{};  // its path in the box, if that is another
-  // With Overlay: a directory with `upper` and `work` in it.
+  // With Overlay: a directory with `upper` and `work` in it, or the image that has both.
   std::optional<host::PathFacts> layer{};
+  LayerBacking backing = LayerBacking::Directory;
   // With Overlay: what former layers hold that nobody writes to any more, between the layer and the
   // original, the topmost first. Several boxes may share them.
   std::vector<host::PathFacts> frozen{};
@@ -83,7 +91,9 @@ struct SandboxSpec {
   std::map<std::string, host::PathFacts> secrets;
   // The caller's values of variables that the authority names without one.
   std::vector<EnvEntry> caller_env;
-  std::vector<Workspace> workspaces;        // the box starts in the first
+  std::vector<Workspace> workspaces;  // the box starts in the first
+  // The most that can be kept of a disk budget here, when layers lie in memory or in an image.
+  std::optional<std::uint64_t> disk_at_most;
   std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half cores
   std::string lang = "C.UTF-8";
   std::string term = "dumb";

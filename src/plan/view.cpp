@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <linux/mount.h>
@@ -59,6 +60,13 @@ class Scratch {
     directory(name, mode);
     if (std::find(tops_.begin(), tops_.end(), name) == tops_.end()) tops_.push_back(name);
   }
+  // What was asked for until now is what every box has.
+  void end_of_usual() {
+    usual_steps_ = steps_.size();
+    usual_tops_ = tops_.size();
+  }
+  std::size_t usual_steps() const { return usual_steps_; }
+  std::size_t usual_tops() const { return usual_tops_; }
   std::size_t size() const { return steps_.size(); }
   std::vector<Step> take_steps() { return std::exchange(steps_, {}); }
   const std::vector<std::string>& tops() const { return tops_; }
@@ -67,6 +75,8 @@ class Scratch {
   std::set<std::string> made_;
   std::vector<Step> steps_;
   std::vector<std::string> tops_;
+  std::size_t usual_steps_ = 0;
+  std::size_t usual_tops_ = 0;
 };
 
 using RegionMap = std::map<std::string_view, const Region*>;  // by path
@@ -162,18 +172,35 @@ void plan_base(const host::HostFacts& facts, const Scratch& scratch, std::vector
   base.push_back({Op::PivotRoot});
 }
 
+// Without a limit of the request's own, what the places for its trees take is rounded up: boxes
+// that differ in their trees alone then begin alike (launch/parked.h).
+std::uint64_t count_inodes(const Limits& limits, std::uint64_t bytes, const Scratch& scratch) {
+  const std::uint64_t own = scratch.size() + 1;
+  if (limits.inodes) return *limits.inodes + own;
+  constexpr std::uint64_t kStep = 64;
+  return std::clamp<std::uint64_t>(bytes / 4096, 1024, 1U << 20) +
+         (own + kStep - 1) / kStep * kStep;
+}
+
+void attach_tops(std::span<const std::string> tops, std::vector<Step>& box) {
+  for (const std::string& top : tops) box.push_back({Op::AttachScratch, 0, 0, top, top});
+}
+
+// What every box has of its own, and then what this one's trees need.
 void plan_box(const Limits& limits, Scratch& scratch, View& view) {
   const std::uint64_t bytes = limits.disk_bytes.value_or(kDefaultDiskBytes);
-  const std::uint64_t usual = std::clamp<std::uint64_t>(bytes / 4096, 1024, 1U << 20);
-  const std::uint64_t inodes = limits.inodes.value_or(usual) + scratch.size() + 1;
   // Its root is attached where the first of its directories then covers it.
-  view.box.push_back({Op::MountScratch, bytes, inodes, scratch.tops().front()});
-  std::ranges::move(scratch.take_steps(), std::back_inserter(view.box));
-  for (const std::string& top : scratch.tops()) {
-    view.box.push_back({Op::AttachScratch, 0, 0, top, top});
-  }
+  view.box.push_back(
+      {Op::MountScratch, bytes, count_inodes(limits, bytes, scratch), scratch.tops().front()});
+  std::vector<Step> steps = scratch.take_steps();
+  const std::span own = std::span(steps).subspan(scratch.usual_steps());
+  const std::span tops = std::span(scratch.tops()).subspan(scratch.usual_tops());
+  std::ranges::move(std::span(steps).first(scratch.usual_steps()), std::back_inserter(view.box));
+  attach_tops(std::span(scratch.tops()).first(scratch.usual_tops()), view.box);
   view.box.push_back({Op::MountProc});
   view.box.push_back({Op::MountTerminals});
+  std::ranges::move(own, std::back_inserter(view.box));
+  attach_tops(tops, view.box);
 }
 
 // A cover's number is its name in the private tmpfs.
@@ -196,6 +223,25 @@ void make_cover(const Region& region, std::size_t index, const std::set<const Re
   }
 }
 
+void attach_overlay(const Region& region, const std::string& stage, View& view) {
+  const std::string target = region.at.path.substr(1);
+  const host::PathFacts& source = region.source ? *region.source : region.at;
+  const std::uint64_t parts = (region.frozen.size() << 1U) | (region.layer ? 1U : 0U);
+  view.box.push_back({Op::MountOverlay, view.trees.size(), parts, target, stage});
+  view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
+  if (region.upper == Upper::Handed || region.upper == Upper::Image) {
+    view.box.push_back({Op::HandOutLayer, 0, 0, stage, target});
+  }
+  if (region.layer) {
+    const TreeKind kind = region.upper == Upper::Image ? TreeKind::Image : TreeKind::Host;
+    view.trees.push_back(
+        {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership, kind});
+  }
+  for (const host::PathFacts& frozen : region.frozen) {
+    view.trees.push_back({frozen, Rights{.read = true, .exec = true}, region.ownership});
+  }
+}
+
 void plan_regions(const std::vector<Region>& regions,
                   const std::map<const Region*, std::size_t>& covers, View& view) {
   const Region* layered = nullptr;
@@ -212,17 +258,7 @@ void plan_regions(const std::vector<Region>& regions,
       if (layered == nullptr || !host::is_within(region.at.path, layered->at.path)) {
         layered = &region;
       }
-      const std::uint64_t parts = (region.frozen.size() << 1U) | (region.layer ? 1U : 0U);
-      view.box.push_back(
-          {Op::MountOverlay, view.trees.size(), parts, target, stage_name(overlays++)});
-      view.trees.push_back({source, Rights{.read = true, .exec = true}, region.ownership});
-      if (region.layer) {
-        view.trees.push_back(
-            {*region.layer, Rights{.read = true, .write = true, .exec = true}, region.ownership});
-      }
-      for (const host::PathFacts& frozen : region.frozen) {
-        view.trees.push_back({frozen, Rights{.read = true, .exec = true}, region.ownership});
-      }
+      attach_overlay(region, stage_name(overlays++), view);
     } else {
       view.box.push_back(
           {Op::AttachTree, view.trees.size(), mount_attributes(region.rights), target});
@@ -276,12 +312,18 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
     by_path.emplace(region.at.path, &region);
   }
 
+  const auto handed = std::ranges::count(regions, Upper::Handed, &Region::upper) +
+                      std::ranges::count(regions, Upper::Image, &Region::upper);
+  if (static_cast<std::size_t>(handed) > kMaxHandedLayers) {
+    return fail(Code::Exhausted, "more than {} layers with a budget", kMaxHandedLayers);
+  }
   Scratch scratch(regions.size());
   scratch.top("tmp", 01777);
   scratch.top("run", 0755);
   scratch.directory("run/shm", 01777);
   scratch.top("home", 0755);
   scratch.directory("home/box", 0700);
+  scratch.end_of_usual();
   make_stages(regions, scratch);
   for (const auto& [region, index] : covers) make_cover(*region, index, passable, scratch);
   for (const Region& region : regions) {

@@ -175,6 +175,11 @@ void read_sessions(const toml::table& table, SessionConfig& session, Problems& p
                             {"delete", [&] { session.on_stop = OnStop::Delete; }}});
 }
 
+void read_pool(const toml::table& table, SessionConfig& session, Problems& problems) {
+  TableReader reader(table, "pool.", problems);
+  reader.number("size", session.pool_size, 0, 64);
+}
+
 void read_tls(const toml::table& table, Config& config, Problems& problems) {
   TableReader reader(table, "tls.", problems);
   reader.path("certificate", config.tls_certificate);
@@ -301,6 +306,9 @@ void read_all(const toml::table& table, Config& config, Problems& problems) {
                               {"info", [&] { config.log_level = "info"; }},
                               {"debug", [&] { config.log_level = "debug"; }}});
   if (const toml::table* limits = reader.table("limits")) read_limits(*limits, config, problems);
+  if (const toml::table* inner = reader.table("pool")) {
+    read_pool(*inner, config.session, problems);
+  }
   if (const toml::table* inner = reader.table("sessions")) {
     read_sessions(*inner, config.session, problems);
   }

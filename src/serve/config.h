@@ -36,6 +36,7 @@ enum class OnStop : std::uint8_t { Keep, Delete };
 // What a session may ask of the host.
 struct SessionConfig {
   std::size_t max = 1'000;
+  std::uint32_t pool_size = 4;  // boxes of each shape that are begun ahead of need
   std::chrono::seconds idle_timeout{1'800};
   std::chrono::seconds run_timeout{300};  // 0: none
   OnStop on_stop = OnStop::Keep;

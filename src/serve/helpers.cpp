@@ -240,6 +240,7 @@ json::object session_summary(const session::SessionInfo& info) {
   summary["last_run_at"] = time_text(info.last_run_at);
   add_idle(info, summary);
   summary["labels"] = labels_json(info.effective.labels);
+  if (!info.parent.empty()) summary["parent_id"] = info.parent;
   if (!info.effective.name.empty()) summary["name"] = info.effective.name;
   if (!info.workspaces.empty()) summary["workspace"] = workspace_json(info.workspaces.front());
   return summary;
@@ -289,6 +290,8 @@ json::object report_json(const session::SessionReport& report) {
   usage["output_bytes"] = report.usage.output_bytes;
   if (report.usage.cpu_ns) usage["cpu_ns"] = *report.usage.cpu_ns;
   if (report.usage.peak_memory_bytes) usage["peak_memory_bytes"] = *report.usage.peak_memory_bytes;
+  if (report.usage.memory_bytes) usage["memory_bytes"] = *report.usage.memory_bytes;
+  if (report.usage.disk_free_bytes) usage["disk_free_bytes"] = *report.usage.disk_free_bytes;
   object["usage"] = std::move(usage);
   json::array runs;
   for (const session::RunRecord& run : report.recent_runs) runs.push_back(run_json(run));

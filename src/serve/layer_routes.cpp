@@ -1,6 +1,7 @@
 // What a session changed: shown, taken over, taken back.
 #include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/state_routes.h"
 
 #include <boost/json/array.hpp>
 
@@ -54,6 +55,15 @@ session::LayerChoice layer_of(const Request& request) {
   return session::LayerChoice{workspace == nullptr ? "" : *workspace};
 }
 
+// The session that a diff is against, when it is not against the original: one that the caller may
+// see.
+Result<std::string, ApiError> branch_of(const Call& call) {
+  const std::string* from = call.request.find_query("from");
+  if (from == nullptr) return std::string();
+  TRY(const session::SessionInfo info, find_other_session(call, *from));
+  return info.id;
+}
+
 json::array changes_json(const std::vector<workspace::Change>& changes) {
   json::array array;
   for (const workspace::Change& change : changes) {
@@ -98,12 +108,21 @@ Result<session::CommitRequest, ApiError> read_commit(const Call& call, const jso
   return request;
 }
 
+asio::awaitable<Result<session::DiffBody>> diff_of(session::Manager& manager, std::string from,
+                                                   std::string id, session::LayerChoice where,
+                                                   DiffForm form) {
+  if (from.empty()) co_return co_await manager.diff(std::move(id), std::move(where), form);
+  co_return co_await manager.diff_between(std::move(from), std::move(id), std::move(where), form);
+}
+
 }  // namespace
 
 asio::awaitable<Answer> session_diff(Call& call) {
   CO_TRY(const session::SessionInfo info, find_session(call));
   const DiffChoice choice = choose_form(call.request);
-  auto body = co_await call.service.manager.diff(info.id, layer_of(call.request), choice.form);
+  CO_TRY(const std::string from, branch_of(call));
+  const session::LayerChoice where = layer_of(call.request);
+  auto body = co_await diff_of(call.service.manager, from, info.id, where, choice.form);
   if (!body) {
     if (body.error().code == Code::Exhausted) {
       co_return refuse(413, "DIFF_TOO_LARGE", "{}", body.error().message);

@@ -83,13 +83,16 @@ asio::awaitable<void> ResumableRun::follow(Exchange& exchange, std::uint64_t aft
   const auto self = shared_from_this();
   const std::uint64_t turn = ++turn_;
   leave_.cancel();
+  is_followed_ = true;
   if (follower_) follower_->notify();  // whoever it was sees that it is somebody else's turn
   follower_ = std::make_shared<session::Wakeup>(loop_);
   buffer_.rewind(after);
   exchange.begin(event_stream_head(), Length{});
   auto sending = send_events(exchange, turn);
   (void)co_await until_gone(exchange, std::move(sending));  // the client may be gone
-  if (turn == turn_) wait_for_follower();
+  if (turn != turn_) co_return;
+  is_followed_ = false;
+  wait_for_follower();
 }
 
 void ResumableRun::wait_for_follower() {
@@ -105,6 +108,9 @@ void ResumableRun::wait_for_follower() {
 asio::awaitable<Answer> run_resumably(Call& call, std::shared_ptr<session::LiveSession> live,
                                       RunOrder order) {
   Service& service = call.service;
+  if (service.resumable.size() >= kMostResumable) {
+    std::erase_if(service.resumable, [](const auto& one) { return one.second->is_only_kept(); });
+  }
   if (service.resumable.size() >= kMostResumable) {
     co_return refuse(429, "TOO_MANY_REQUESTS", "there are {} runs that can be resumed already",
                      kMostResumable);

@@ -26,7 +26,7 @@ namespace glovebox::serve {
 
 // Of one run. Connections hold some of it on its way, so a small one would lose what they lose.
 inline constexpr std::size_t kReplayBytes = 4 << 20;
-// Of all sessions together; more are 429.
+// Of all sessions together; more are 429 unless some of them are over.
 inline constexpr std::size_t kMostResumable = 64;
 
 class ResumableRun final : public session::OutputReader,
@@ -45,6 +45,8 @@ class ResumableRun final : public session::OutputReader,
   const Names& names() const { return names_; }
   void start(std::shared_ptr<session::LiveSession> live, RunOrder order);
 
+  // Whether only its past is kept, for somebody who may ask once more: it gives way to others.
+  bool is_only_kept() const { return is_over_ && !is_followed_; }
   bool can_follow(std::uint64_t after) const { return buffer_.can_follow(after); }
   std::uint64_t first_kept() const { return buffer_.first_id(); }
   // Sends the events after `after` as they come, until the end or until the client goes.
@@ -71,6 +73,7 @@ class ResumableRun final : public session::OutputReader,
   asio::steady_timer leave_;
   asio::cancellation_signal stop_;
   bool is_over_ = false;
+  bool is_followed_ = false;
 };
 
 // The handlers.

@@ -1,4 +1,5 @@
 #include "serve/handlers.h"
+#include "serve/state_routes.h"
 
 #include <array>
 
@@ -36,6 +37,11 @@ constexpr std::array kRoutes = {
     Route{Get, GLOVEBOX_SESSION "/diff", Scope::Read, session_diff},
     Route{Post, GLOVEBOX_SESSION "/commit", Scope::Create, commit_session},
     Route{Post, GLOVEBOX_SESSION "/undo", Scope::Create, undo_commit},
+
+    Route{Post, GLOVEBOX_SESSION "/recycle", Scope::Create, recycle_session},
+    Route{Post, GLOVEBOX_SESSION "/fork", Scope::Create, fork_session},
+    Route{Post, GLOVEBOX_SESSION "/checkpoint", Scope::Create, checkpoint_session},
+    Route{Post, "/v1/isolated/restore", Scope::Create, restore_session},
 
     Route{Get, GLOVEBOX_SESSION "/files/info", Scope::Read, file_info},
     Route{Get, GLOVEBOX_SESSION "/files/download", Scope::Read, download},

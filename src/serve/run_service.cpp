@@ -180,8 +180,10 @@ session::ManagerSettings manager_settings(const ServiceSetup& setup,
   settings.launcher = setup.launcher;
   settings.state_directory = config.state_directory;
   settings.max_sessions = config.session.max;
+  settings.keep_parked = config.session.pool_size;
   settings.default_idle = config.session.idle_timeout;
   settings.most_diff_bytes = config.session.diff_max_bytes;
+  settings.most_layer_bytes = config.session.upper_max_bytes;
   settings.policies = std::move(policies);
   return settings;
 }

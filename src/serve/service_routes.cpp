@@ -113,6 +113,10 @@ void set_gauges(Service& service) {
   metrics.set("execd.isolation.session.count", {}, static_cast<double>(sessions.alive));
   metrics.set("glovebox.sessions.dead", {}, static_cast<double>(sessions.dead));
   metrics.set("glovebox.launcher.restarts", {}, static_cast<double>(sessions.launcher_restarts));
+  metrics.set("glovebox.pool.hits", {}, static_cast<double>(sessions.parked.hits));
+  metrics.set("glovebox.pool.misses", {}, static_cast<double>(sessions.parked.misses));
+  metrics.set("glovebox.pool.refills", {}, static_cast<double>(sessions.parked.refills));
+  metrics.set("glovebox.pool.parked", {}, static_cast<double>(sessions.parked.parked));
   metrics.set("execd.isolation.upper.usage_bytes", {}, static_cast<double>(service.layer_bytes));
   const HttpCounts http = service.http_counts();
   metrics.set("glovebox.http.connections.open", {}, static_cast<double>(http.open_connections));

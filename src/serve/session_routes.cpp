@@ -132,6 +132,10 @@ asio::awaitable<Answer> delete_session(Call& call) {
   const std::string* keep = call.request.find_query("keep_layers");
   const auto fate =
       keep != nullptr && *keep == "true" ? session::LayerFate::Keep : session::LayerFate::Remove;
+  const std::string* used = call.request.find_query("if_used");
+  if (used != nullptr && *used != call.service.manager.usage(info.id).value_or("")) {
+    co_return refuse(409, "SESSION_WAS_USED", "the session was used since, and is still there");
+  }
   const auto removed = co_await call.service.manager.remove(info.id, fate);
   if (!removed) {
     if (removed.error().code == Code::NotFound) {

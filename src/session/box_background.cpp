@@ -6,6 +6,8 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include <algorithm>
+
 namespace glovebox::session {
 namespace {
 
@@ -28,12 +30,14 @@ class SpoolReader final : public OutputReader {
 
 asio::awaitable<Result<BackgroundStatus>> BoxSession::start_background(RunRequest request) {
   if (background_.size() >= kMaxRemembered) {
-    const auto over = std::ranges::find_if(
-        background_, [](const auto& entry) { return !entry.second.status.running; });
-    if (over == background_.end()) {
+    // The one that has been over for the longest time. One that runs is never over sooner.
+    const auto oldest = std::ranges::min_element(background_, {}, [](const auto& entry) {
+      return entry.second.status.finished_at.value_or(WallTime::max());
+    });
+    if (oldest->second.status.running) {
       co_return fail(Code::Exhausted, "{} background runs at a time", kMaxRemembered);
     }
-    background_.erase(over);
+    background_.erase(oldest);
   }
   const auto self = shared_from_this();
   if (request.argv.empty()) request.shell = RunShell::Own;

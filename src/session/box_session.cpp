@@ -5,9 +5,11 @@
 #include "launch/packet.h"
 #include "session/co_try.h"
 #include "session/start_message.h"
+#include "workspace/image.h"
 
 #include <boost/asio/error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -31,6 +33,7 @@ std::string_view limit_words(launch::LimitKind limit) {
     case launch::LimitKind::Pids: return "the box wanted more processes than it may";
     case launch::LimitKind::Cpu: return "the session's CPU time was used up";
     case launch::LimitKind::Output: return "the session printed more than it may";
+    case launch::LimitKind::Disk: return "the session's disk budget was used up";
   }
   return "a limit";
 }
@@ -42,6 +45,7 @@ BoxSession::BoxSession(asio::io_context& loop, launch::RemoteBox box, BoxSetting
       settings_(std::move(settings)),
       box_id_(box.id),
       init_(std::move(box.init)),
+      cgroup_(std::move(box.cgroup)),
       link_(std::make_unique<guest::AgentLink>(std::move(box.status), guest::Transport::Packets)),
       line_(loop, link_->fd().get()),
       started_(loop),
@@ -162,6 +166,22 @@ Result<void> BoxSession::take_network(std::vector<UniqueFd> fds) {
   return settings_.network->take(std::move(files));
 }
 
+// Its layers that have a budget.
+Result<void> BoxSession::take_layers(std::vector<UniqueFd> fds) {
+  if (!layers_.empty() || fds.size() != plan::handed_layers(*plan_).size()) {
+    return fail(Code::Os, "the box has other layers than planned");
+  }
+  for (UniqueFd& fd : fds) layers_.push_back(std::make_shared<const UniqueFd>(std::move(fd)));
+  return {};
+}
+
+bool BoxSession::is_disk_full() const {
+  return std::ranges::any_of(layers_, [](const SharedFd& layer) {
+    const auto room = workspace::read_room(*layer);
+    return room && room->is_full();
+  });
+}
+
 // The launch's own last words: the box is built, or which step failed.
 Result<void> BoxSession::take_launch_message() {
   launch::Message message{};
@@ -172,7 +192,11 @@ Result<void> BoxSession::take_launch_message() {
   }
   std::memcpy(&message, packet->bytes.data(), sizeof(message));
   if (message.kind == launch::MessageKind::Network) return take_network(std::move(packet->fds));
+  if (message.kind == launch::MessageKind::Layers) return take_layers(std::move(packet->fds));
   TRY_VOID(check_started(message, *plan_));
+  if (layers_.size() != plan::handed_layers(*plan_).size()) {
+    return fail(Code::Os, "the box started without its layers");
+  }
   if (plan_->network && !has_network_) {
     return fail(Code::Os, "the box started without its network");
   }
@@ -213,6 +237,7 @@ void BoxSession::take_event(guest::RunOver& over) {
   run->result = to_result(over.end);
   run->result->timed_out = run->record.timed_out;
   run->result->canceled = run->record.canceled;
+  if (run->result->code != 0 && is_disk_full()) run->result->limit = launch::LimitKind::Disk;
   run->timer.cancel();
   run->turn.reset();
   if (run->is_discarded) return discard(run);

@@ -26,6 +26,8 @@
 
 namespace glovebox::session {
 
+using SharedFd = std::shared_ptr<const UniqueFd>;
+
 struct BoxSettings {
   guest::Hello hello;
   plan::Watch watch;  // wall and output_bytes are kept here
@@ -99,6 +101,8 @@ class BoxSession final : public LiveSession {
   // Ends it for a reason of ours: at once for those who wait, and the box is killed. Nothing
   // happens to one that is over.
   void close(EndCause cause, std::string sentence);
+  // Ends it because of a limit that somebody else keeps.
+  void end_by(launch::LimitKind limit) { lose(EndCause::Limit, limit, {}); }
   // From now on the box has at most what `to` grants of the network, and the smaller budgets: of
   // those that can be lowered while it runs. Never widens anything.
   NarrowedBox narrow(const authority::AuthoritySet& to, std::optional<std::uint64_t> cpus_milli,
@@ -108,6 +112,10 @@ class BoxSession final : public LiveSession {
     lose(cause, limit, std::move(sentence));
   }
   std::uint64_t box_id() const { return box_id_; }
+  const std::string& cgroup() const { return cgroup_; }
+  // What is written into its layers that have a budget, in the order of plan::handed_layers().
+  const std::vector<SharedFd>& layers() const { return layers_; }
+  void forget_layers() { layers_.clear(); }
   const launch::RemoteEnd& usage() const { return remote_end_; }
   std::uint64_t output_bytes() const { return output_bytes_; }
   std::uint64_t run_count() const { return run_count_; }
@@ -147,6 +155,9 @@ class BoxSession final : public LiveSession {
   void watch_line_for_room();
   void on_line();
   Result<void> take_network(std::vector<UniqueFd> fds);
+  Result<void> take_layers(std::vector<UniqueFd> fds);
+  // Whether a run that failed had no room left to write.
+  bool is_disk_full() const;
   Result<void> take_launch_message();
   void take(guest::AgentEvent& event);
   void take_event(guest::AgentReady& ready);
@@ -193,6 +204,8 @@ class BoxSession final : public LiveSession {
   BoxSettings settings_;
   std::uint64_t box_id_;
   UniqueFd init_;
+  std::string cgroup_;
+  std::vector<SharedFd> layers_;
   const plan::LaunchPlan* plan_ = nullptr;  // while it is Building
   bool has_network_ = false;
   std::unique_ptr<guest::AgentLink> link_;  // until it is over

@@ -91,8 +91,11 @@ struct RunRecord {
 struct SessionUsage {
   std::uint64_t runs = 0;
   std::uint64_t output_bytes = 0;
-  std::optional<std::uint64_t> cpu_ns;             // known when the box has ended
-  std::optional<std::uint64_t> peak_memory_bytes;  // the same
+  std::optional<std::uint64_t> cpu_ns;  // so far; nothing on a host that does not count it
+  std::optional<std::uint64_t> peak_memory_bytes;
+  // While the box is there: its memory now, and what its disk budget still has room for.
+  std::optional<std::uint64_t> memory_bytes{};
+  std::optional<std::uint64_t> disk_free_bytes{};
   friend bool operator==(const SessionUsage&, const SessionUsage&) = default;
 };
 

@@ -23,9 +23,11 @@ void kill_init(const UniqueFd& init) {
 
 }  // namespace
 
-LauncherLine::LauncherLine(asio::io_context& loop, std::string program, Callbacks callbacks)
+LauncherLine::LauncherLine(asio::io_context& loop, std::string program, std::uint32_t keep_parked,
+                           Callbacks callbacks)
     : loop_(loop),
       program_(std::move(program)),
+      keep_parked_(keep_parked),
       callbacks_(std::move(callbacks)),
       turns_(std::make_shared<TurnQueue>(loop, kRequestsAhead, "the launcher")) {}
 
@@ -64,9 +66,11 @@ void LauncherLine::on_news() {
 
 void LauncherLine::take(launch::BoxStarted& started) {
   running_.emplace(started.id, true);
+  if (keep_parked_ > 0) ++(started.was_parked ? parked_use_.hits : parked_use_.misses);
   const auto found = pending_.find(started.id);
   if (found == pending_.end()) return kill_init(started.init);  // nobody waits for it any more
   found->second->init = std::move(started.init);
+  found->second->cgroup = std::move(started.cgroup);
   found->second->is_answered = true;
   found->second->wakeup.notify();
   pending_.erase(found);
@@ -86,7 +90,16 @@ void LauncherLine::take(launch::BoxEnded& ended) {
   callbacks_.on_box_ended(global(ended.id), ended.end);
 }
 
+ParkedUse LauncherLine::parked_use() const {
+  ParkedUse use = parked_use_;
+  if (!client_) return use;
+  use.refills += client_->parked().refills;
+  use.parked = client_->parked().parked;
+  return use;
+}
+
 void LauncherLine::lose() {
+  parked_use_.refills = parked_use().refills;
   line_->release();
   line_.reset();
   client_.reset();
@@ -106,7 +119,7 @@ asio::awaitable<Result<launch::RemoteBox>> LauncherLine::start_box(
   CO_TRY_VOID(start());
   const int null = null_.get();
   const std::array<int, 3> stdio{null, null, null};
-  auto asked = client_->ask_for_box(*plan, stdio);
+  auto asked = client_->ask_for_box(*plan, stdio, keep_parked_);
   if (!asked) {
     lose();
     co_return unexpected(std::move(asked).error());
@@ -137,6 +150,7 @@ asio::awaitable<Result<launch::RemoteBox>> LauncherLine::start_box(
   if (pending->problem) co_return unexpected(*pending->problem);
   launch::RemoteBox box = *std::move(asked);
   box.init = std::move(pending->init);
+  box.cgroup = std::move(pending->cgroup);
   box.id = (launcher << 40U) | id;
   co_return box;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "launch/client.h"
+#include "session/parked_use.h"
 #include "session/turn_queue.h"
 #include "session/wakeup.h"
 
@@ -29,7 +30,9 @@ class LauncherLine {
     std::function<void(const std::vector<std::uint64_t>& boxes)> on_gone;
   };
 
-  LauncherLine(asio::io_context& loop, std::string program, Callbacks callbacks);
+  // Up to `keep_parked` boxes of each shape are begun ahead of need (launch/parked.h).
+  LauncherLine(asio::io_context& loop, std::string program, std::uint32_t keep_parked,
+               Callbacks callbacks);
   LauncherLine(const LauncherLine&) = delete;
   LauncherLine& operator=(const LauncherLine&) = delete;
   ~LauncherLine();
@@ -38,6 +41,7 @@ class LauncherLine {
   Result<void> start();
   std::uint64_t restarts() const { return starts_ > 0 ? starts_ - 1 : 0; }
   pid_t pid() const { return client_ ? client_->pid() : -1; }
+  ParkedUse parked_use() const;
 
   // The box is on its way when this returns: its own steps have yet to say that they are done. The
   // id is unique over all launchers. A box whose request is cancelled is killed when it comes.
@@ -50,6 +54,7 @@ class LauncherLine {
     Wakeup wakeup;
     bool is_answered = false;
     UniqueFd init;
+    std::string cgroup;
     std::optional<Error> problem;
   };
 
@@ -64,6 +69,8 @@ class LauncherLine {
 
   asio::io_context& loop_;
   std::string program_;
+  std::uint32_t keep_parked_;
+  ParkedUse parked_use_;  // without what the present launcher counts itself
   Callbacks callbacks_;
   std::optional<launch::LauncherClient> client_;
   std::optional<asio::posix::stream_descriptor> line_;  // the client's socket, not owned

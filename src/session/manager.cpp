@@ -1,6 +1,7 @@
 // Opening a Manager, and what can be asked of it without waiting.
 #include "base/file.h"
 #include "session/session_manager.h"
+#include "workspace/image.h"
 #include "workspace/journal.h"
 #include "workspace/records.h"
 #include "workspace/transaction.h"
@@ -55,7 +56,7 @@ SessionManager::SessionManager(asio::io_context& loop, ManagerSettings settings)
       pool_(settings_.pool_threads),
       networks_(loop),
       launcher_(
-          loop, settings_.launcher,
+          loop, settings_.launcher, settings_.keep_parked,
           {[this](std::uint64_t box, const launch::RemoteEnd& end) { on_box_ended(box, end); },
            [this](const std::vector<std::uint64_t>& boxes) { on_launcher_gone(boxes); }}),
       sweep_timer_(loop) {}
@@ -232,6 +233,20 @@ Result<SessionInfo> SessionManager::change(std::string_view id, const Change& ch
   return info_of(*entry);
 }
 
+// What the kernel has counted so far, and what lies in layers that have a budget.
+void SessionManager::add_live_usage(const Entry& entry, SessionUsage& usage) {
+  if (entry.plan && !entry.live->cgroup().empty()) {
+    const auto counts = launch::read_usage(entry.plan->cgroup, entry.live->cgroup());
+    usage.cpu_ns = counts.cpu_ns;
+    usage.memory_bytes = counts.memory_bytes;
+    usage.peak_memory_bytes = counts.peak_memory_bytes;
+  }
+  // Layers in memory share one filesystem, and of those in images there is one.
+  if (entry.live->layers().empty()) return;
+  const auto room = workspace::read_room(*entry.live->layers().front());
+  if (room) usage.disk_free_bytes = room->free_bytes;
+}
+
 Result<SessionReport> SessionManager::report(std::string_view id) const {
   TRY(const EntryPointer entry, find(id));
   SessionReport report;
@@ -247,6 +262,7 @@ Result<SessionReport> SessionManager::report(std::string_view id) const {
     report.usage.output_bytes = entry->live->output_bytes();
     report.usage.cpu_ns = entry->live->usage().cpu_ns;
     report.usage.peak_memory_bytes = entry->live->usage().peak_memory_bytes;
+    if (entry->live->is_alive()) add_live_usage(*entry, report.usage);
   }
   report.recent_runs.assign(entry->runs.begin(), entry->runs.end());
   return report;
@@ -259,6 +275,7 @@ SessionManager::Counts SessionManager::counts() const {
   }
   counts.starting = *starting_;
   counts.launcher_restarts = launcher_.restarts();
+  counts.parked = launcher_.parked_use();
   return counts;
 }
 

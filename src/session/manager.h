@@ -20,6 +20,7 @@
 #include "session/event.h"
 #include "session/info.h"
 #include "session/live_session.h"
+#include "session/parked_use.h"
 #include "session/request.h"
 #include "session/state.h"
 #include "workspace/commit.h"
@@ -43,6 +44,7 @@ struct ManagerSettings {
   std::string launcher;             // the program glovebox-launcher
   std::string state_directory;      // layers, spools and the store live below; made 0700
   std::size_t max_sessions = 1000;  // alive at a time
+  std::uint32_t keep_parked = 0;    // boxes of each shape that wait for their request
   std::size_t max_dead = 1000;      // dead ones that are remembered; the oldest are deleted first
   std::chrono::milliseconds default_idle = kDefaultIdle;
   // Of idle collection, of removals tried again, and of writing down what runs there were.
@@ -50,6 +52,9 @@ struct ManagerSettings {
   std::chrono::milliseconds start_timeout{20'000};
   std::chrono::milliseconds end_timeout{5'000};  // how long a delete waits for a box to be gone
   std::uint64_t most_diff_bytes = std::uint64_t{4} << 30;
+  // What all layers may take on the disk together; 0: no bound. Looked at by the sweep, less often
+  // where looking takes long: when it is too much, the session with the largest layer ends.
+  std::uint64_t most_layer_bytes = 0;
   std::size_t pool_threads = 2;
   // Policies that requests may name; without it, the templates of the product alone. A request
   // never names a file.
@@ -183,6 +188,7 @@ class Manager {
     std::size_t dead = 0;
     std::size_t starting = 0;
     std::uint64_t launcher_restarts = 0;
+    ParkedUse parked;
   };
   virtual Counts counts() const = 0;
   // Bytes in all layers, by their disk use. Walks them, on the pool.

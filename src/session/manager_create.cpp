@@ -5,6 +5,9 @@
 #include "session/session_manager.h"
 #include "session/uuid.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -218,6 +221,7 @@ SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepa
   info.created_at = std::chrono::system_clock::now();
   info.last_run_at = info.created_at;
   fill_record(*entry, newborn, prepared);
+  take_memory(*entry, prepared.layers);
   sessions_.emplace(newborn.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
   if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
@@ -269,6 +273,10 @@ void SessionManager::on_end(const std::string& id, const SessionEnd& end) {
   entry.record.usage.peak_memory_bytes = entry.live->usage().peak_memory_bytes;
   if (entry.python) entry.python->close(python_end(end));
   if (!entry.is_being_removed) store_->put_later(entry.record);
+  entry.live->forget_layers();
+  if (!entry.is_being_removed && !entry.memory.empty()) {
+    asio::co_spawn(loop_, settle_layers(found->second), asio::detached);
+  }
   tell(EventKind::Ended, entry, end.sentence);
 }
 

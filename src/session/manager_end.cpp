@@ -74,6 +74,12 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
       co_return unexpected(Error{Code::Os, ETIMEDOUT, "the box did not end in time; try again"});
     }
   }
+  // What is being moved from memory to the disk is whole before it is removed.
+  std::unique_ptr<LiveSession::ShellTurn> layers_are_still;
+  if (!entry->memory.empty()) {
+    auto taken = co_await entry->layer_turn->take(WhenBusy::Wait);
+    if (taken) layers_are_still = *std::move(taken);
+  }
   // Forgotten first, on disk: a layer that no session names is removed by the next service, so
   // being killed here leaves nothing behind.
   std::vector<std::string> layers;
@@ -95,6 +101,7 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
   }
   sessions_.erase(id);
   entry->holds.clear();
+  entry->memory.clear();
   tell(EventKind::Deleted, *entry, {});
   co_await remove_layers(std::move(layers));
   co_return Result<void>();
@@ -180,6 +187,7 @@ void SessionManager::write_runs() {
 asio::awaitable<void> SessionManager::sweep() {
   write_runs();
   sweep_python(PythonPool<Newborn>::Whose::Expired);
+  co_await bound_layers();
   const std::vector<EntryPointer> idle = expired();
   for (const EntryPointer& entry : idle) {
     // Somebody may have begun to use it while another was being removed.
@@ -212,6 +220,9 @@ asio::awaitable<void> SessionManager::stop(LayerFate fate) {
   for (const EntryPointer& entry : all) {
     if (entry->live)
       (void)co_await await_gone(entry->live);  // bounded; the launcher kills the rest
+  }
+  for (const EntryPointer& entry : all) {
+    if (fate == LayerFate::Keep) co_await settle_layers(entry);
   }
   for (const EntryPointer& entry : all) {
     if (fate != LayerFate::Remove) break;

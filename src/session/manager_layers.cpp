@@ -5,6 +5,8 @@
 #include "session/session_manager.h"
 #include "workspace/branches.h"
 #include "workspace/diff.h"
+#include "workspace/image.h"
+#include "workspace/settle.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -47,9 +49,7 @@ Result<DiffBody> spool_body(DiffForm form, const std::vector<workspace::Change>&
   return body;
 }
 
-Result<DiffBody> make_diff(const workspace::LayerRoot& root, const std::string& id, DiffForm form,
-                           const Spooling& spool) {
-  TRY(const workspace::Layer layer, workspace::open_layer(root, id));
+Result<DiffBody> make_diff(const workspace::Layer& layer, DiffForm form, const Spooling& spool) {
   TRY(const workspace::Uppers uppers, layer.open_uppers());
   TRY(const UniqueFd original, layer.open_original());
   TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, uppers, original));
@@ -82,6 +82,17 @@ Result<std::uint64_t> disk_use(BorrowedFd dir) {
   return bytes;
 }
 
+Result<std::map<std::string, std::uint64_t>> measure_layers(const workspace::LayerRoot& root) {
+  std::map<std::string, std::uint64_t> sizes;
+  TRY(const auto layers, workspace::list_layers(root));
+  for (const workspace::LayerFacts& layer : layers) {
+    const auto dir = workspace::open_directory(root.dir, layer.id);
+    if (!dir) continue;  // removed meanwhile
+    TRY(sizes[layer.id], disk_use(*dir));
+  }
+  return sizes;
+}
+
 }  // namespace
 
 Result<std::string> SessionManager::layer_of(const Entry& entry, const LayerChoice& where) const {
@@ -98,13 +109,66 @@ Result<std::string> SessionManager::layer_of(const Entry& entry, const LayerChoi
   return fail(Code::Unsupported, "the session has no workspace with a layer");
 }
 
+// Called when the session is entered: what its box handed out belongs to its layers from here on.
+void SessionManager::take_memory(Entry& entry, std::vector<HeldLayer>& layers) const {
+  std::map<std::string, SharedFd> handed;
+  const std::vector<std::string> places = plan::handed_layers(*entry.plan);
+  for (std::size_t i = 0; i < places.size() && i < entry.live->layers().size(); ++i) {
+    handed.emplace(places[i], entry.live->layers()[i]);
+  }
+  for (HeldLayer& held : layers) {
+    if (held.layer().backing() != workspace::Backing::Tmpfs) continue;
+    const auto found = handed.find(held.layer().facts().origin);
+    if (found != handed.end()) {
+      entry.memory.emplace(held.layer().facts().id, found->second);
+    } else {
+      // A workspace that the box may not write: nothing will ever be in its layer.
+      (void)workspace::settle(held.layer(), std::nullopt);
+    }
+  }
+}
+
+SessionManager::OpenLayer SessionManager::opener(const Entry& entry,
+                                                 const std::string& layer) const {
+  const auto found = entry.memory.find(layer);
+  const SharedFd memory = found != entry.memory.end() ? found->second : nullptr;
+  return [preparer = preparer_, layer, memory]() -> Result<workspace::Layer> {
+    TRY(workspace::Layer opened, workspace::open_layer(preparer->layers(), layer));
+    if (memory) {
+      TRY(UniqueFd upper, workspace::open_directory(*memory, "."));
+      opened.use_memory(std::move(upper));
+    }
+    return opened;
+  };
+}
+
+// When its box is gone, what lay in memory moves to the disk: from then on the session's layers are
+// there for the next service, too. What cannot be moved stays in memory.
+asio::awaitable<void> SessionManager::settle_layers(EntryPointer entry) {
+  const std::weak_ptr<bool> there = is_there_;
+  const auto turn = co_await entry->layer_turn->take(WhenBusy::Wait);
+  if (!turn || there.expired() || entry->memory.empty()) co_return;
+  const auto work = [preparer = preparer_, memory = entry->memory] {
+    std::vector<std::string> settled;
+    for (const auto& [id, upper] : memory) {
+      auto layer = workspace::open_layer(preparer->layers(), id);
+      if (layer && workspace::settle(*layer, *upper)) settled.push_back(id);
+    }
+    return settled;
+  };
+  const std::vector<std::string> settled = co_await on_pool(pool_, work);
+  for (const std::string& id : settled) entry->memory.erase(id);
+}
+
 asio::awaitable<Result<DiffBody>> SessionManager::diff(std::string id, LayerChoice where,
                                                        DiffForm form) {
   CO_TRY(const EntryPointer entry, find(id));
-  CO_TRY(std::string layer, layer_of(*entry, where));
-  const auto work = [preparer = preparer_, layer = std::move(layer), form,
-                     spool = Spooling{spool_directory_, settings_.most_diff_bytes}] {
-    return make_diff(preparer->layers(), layer, form, spool);
+  CO_TRY(const std::string layer, layer_of(*entry, where));
+  const auto work =
+      [open = opener(*entry, layer), form,
+       spool = Spooling{spool_directory_, settings_.most_diff_bytes}]() -> Result<DiffBody> {
+    TRY(const workspace::Layer opened, open());
+    return make_diff(opened, form, spool);
   };
   co_return co_await on_pool(pool_, work);
 }
@@ -125,7 +189,7 @@ asio::awaitable<Result<DiffBody>> SessionManager::diff_between(std::string from,
 asio::awaitable<Result<workspace::CommitResult>> SessionManager::commit(std::string id,
                                                                         CommitRequest request) {
   CO_TRY(const EntryPointer entry, find(id));
-  CO_TRY(std::string layer, layer_of(*entry, request.where));
+  CO_TRY(const std::string layer, layer_of(*entry, request.where));
   std::unique_ptr<LiveSession::ShellTurn> shell;
   if (entry->live && entry->live->is_alive()) {
     CO_TRY(shell, co_await entry->live->take_shell(request.when_busy));
@@ -134,9 +198,9 @@ asio::awaitable<Result<workspace::CommitResult>> SessionManager::commit(std::str
   workspace::CommitOptions options;
   options.selection = std::move(request.selection);
   options.act = request.act;
-  const auto work = [preparer = preparer_, layer = std::move(layer),
+  const auto work = [open = opener(*entry, layer),
                      options = std::move(options)]() -> Result<workspace::CommitResult> {
-    TRY(workspace::Layer opened, workspace::open_layer(preparer->layers(), layer));
+    TRY(workspace::Layer opened, open());
     TRY(const UniqueFd original, opened.open_original());
     return workspace::commit(opened, original, options);
   };
@@ -150,11 +214,10 @@ asio::awaitable<Result<workspace::CommitResult>> SessionManager::commit(std::str
 asio::awaitable<Result<workspace::UndoResult>> SessionManager::undo(std::string id,
                                                                     LayerChoice where) {
   CO_TRY(const EntryPointer entry, find(id));
-  CO_TRY(std::string layer, layer_of(*entry, where));
+  CO_TRY(const std::string layer, layer_of(*entry, where));
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
-  const auto work = [preparer = preparer_,
-                     layer = std::move(layer)]() -> Result<workspace::UndoResult> {
-    TRY(workspace::Layer opened, workspace::open_layer(preparer->layers(), layer));
+  const auto work = [open = opener(*entry, layer)]() -> Result<workspace::UndoResult> {
+    TRY(workspace::Layer opened, open());
     TRY(const UniqueFd original, opened.open_original());
     return workspace::undo(opened, original);
   };
@@ -171,6 +234,35 @@ asio::awaitable<Result<std::uint64_t>> SessionManager::layer_bytes() {
     return disk_use(dir);
   };
   co_return co_await on_pool(pool_, work);
+}
+
+// A bound on all layers together cannot make a write fail: it is kept by looking. What a box writes
+// between two looks goes beyond it.
+asio::awaitable<void> SessionManager::bound_layers() {
+  using Clock = std::chrono::steady_clock;
+  if (settings_.most_layer_bytes == 0 || Clock::now() < next_measure_) co_return;
+  const std::weak_ptr<bool> there = is_there_;
+  const auto work = [preparer = preparer_] { return measure_layers(preparer->layers()); };
+  const auto begun = Clock::now();
+  const auto sizes = co_await on_pool(pool_, work);
+  if (!sizes || there.expired()) co_return;  // tried again by the next sweep
+  constexpr int kShareOfTime = 20;
+  next_measure_ = Clock::now() + (Clock::now() - begun) * kShareOfTime;
+  std::uint64_t total = 0;
+  for (const auto& [id, bytes] : *sizes) total += bytes;
+  if (total <= settings_.most_layer_bytes) co_return;
+  EntryPointer largest;
+  std::uint64_t most = 0;
+  for (const auto& [id, entry] : sessions_) {
+    if (!entry->live || !entry->live->is_alive()) continue;
+    for (const WorkspaceInfo& place : entry->record.info.workspaces) {
+      const auto size = sizes->find(place.layer_id);
+      if (size == sizes->end() || size->second < most) continue;
+      most = size->second;
+      largest = entry;
+    }
+  }
+  if (largest) largest->live->end_by(launch::LimitKind::Disk);
 }
 
 }  // namespace glovebox::session

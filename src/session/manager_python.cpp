@@ -210,7 +210,8 @@ asio::awaitable<void> SessionManager::reseat_cell(SessionManager& manager,
   prepared->home = entry->record.info.workspaces.empty()
                        ? std::string(plan::kHomeInside)
                        : entry->record.info.workspaces.front().path;
-  auto worker = co_await manager.find_cell_worker(prepared, python_pool_key(*prepared));
+  std::optional<std::string> key = python_pool_key(*prepared);
+  auto worker = co_await manager.find_cell_worker(prepared, std::move(key));
   if (there.expired() || entry->python->is_over()) co_return;
   if (!worker) co_return entry->python->close({"worker", worker.error().message});
   entry->live = (*worker)->box.live;

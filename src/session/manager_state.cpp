@@ -30,6 +30,11 @@ void SessionManager::step(std::string_view name) const {
 // nowhere any more.
 Result<SessionRequest> SessionManager::asked_of(const Entry& entry,
                                                 const std::vector<plan::EnvEntry>& env) const {
+  // Another box would need the layer while the first still has it, or what is in memory would go.
+  if (entry.plan && !plan::handed_layers(*entry.plan).empty()) {
+    return fail(Code::Unsupported,
+                "a session whose layers have a disk budget cannot be made again or forked");
+  }
   const SessionInfo& info = entry.record.info;
   if (info.effective.python) return fail(Code::Unsupported, "{}", kNoCopy);
   SessionRequest request = entry.asked ? *entry.asked : info.effective;

@@ -8,6 +8,7 @@
 #include "session/network_part.h"
 #include "session/prepare_draft.h"
 #include "session/prove.h"
+#include "workspace/layer_quota.h"
 
 #include <algorithm>
 
@@ -15,7 +16,6 @@
 
 namespace glovebox::session {
 
-using authority::BudgetKind;
 using authority::Effect;
 using authority::Rule;
 using Mode = plan::Workspace::Mode;
@@ -66,30 +66,13 @@ host::PathFacts not_made_yet(std::string path) {
           .group = ::getegid()};
 }
 
-plan::SandboxSpec with_some_layers(plan::SandboxSpec spec) {
+// For a plan that is only looked at.
+Result<plan::SandboxSpec> with_some_layers(plan::SandboxSpec spec, const std::string& root) {
+  TRY(const workspace::QuotaChoice quota, workspace::choose_for(root, spec));
   for (plan::Workspace& place : spec.workspaces) {
-    if (place.mode == Mode::Overlay) place.layer = not_made_yet("/(a layer of this session)");
+    if (place.mode == Mode::Overlay) workspace::plan_some_layer(quota, place);
   }
   return spec;
-}
-
-// What a session's limits cannot be kept by, today.
-Result<void> check_budgets(const plan::SandboxSpec& spec) {
-  if (spec.authority.budget(BudgetKind::Cpu)) {
-    return fail(Code::Unsupported,
-                "a budget of CPU time cannot be kept for a session; bound cpus, or wall, instead");
-  }
-  const bool is_bounded =
-      spec.authority.budget(BudgetKind::Disk) || spec.authority.budget(BudgetKind::Inodes);
-  if (!is_bounded) return {};
-  for (const plan::Workspace& place : spec.workspaces) {
-    if (place.mode != Mode::Overlay) continue;
-    return fail(Code::Unsupported,
-                "{}: a disk budget cannot be kept for a layer that outlives its box; discard the "
-                "layer with the box, or leave the budget out",
-                place.at.path);
-  }
-  return {};
 }
 
 }  // namespace
@@ -163,7 +146,6 @@ Result<Preparer::Draft> Preparer::draft(const SessionRequest& request) {
   TRY_VOID(add_authority(draft));
   TRY_VOID(add_places(draft));
   TRY_VOID(add_python(draft));
-  TRY_VOID(check_budgets(spec));
   for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
   if (!draft.asked.idle_timeout) draft.asked.idle_timeout = settings_.default_idle;
   draft.asked.backend = draft.python ? draft.python->backend : spec.backend;
@@ -321,8 +303,10 @@ Result<void> Preparer::make_directories(Draft& draft) {
   return {};
 }
 
-Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSource* source) {
+Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSource* source,
+                                      const workspace::QuotaChoice& quota) {
   workspace::LayerRequest request;
+  request.quota = quota;
   request.origin = over.at.path;
   if (::geteuid() == 0) {
     // What the box makes belongs to the workspace's owner, as the box's user does.
@@ -349,22 +333,20 @@ Result<HeldLayer> Preparer::old_layer(const plan::Workspace& over, const std::st
   if (layer.facts().origin != over.at.path) {
     return fail(Code::Denied, "{}: layer {} is about {}", over.at.path, id, layer.facts().origin);
   }
+  if (layer.backing() != workspace::Backing::Directory) {
+    return fail(Code::Unsupported, "layer {} has a budget, and no other box can go on with it", id);
+  }
   TRY_VOID(layer.open_original());
   TRY(UniqueFd hold, layer.hold());
   return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Leave);
 }
 
-Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource* source) {
+Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource* source,
+                                       const workspace::QuotaChoice& quota) {
   const bool goes_on = source != nullptr && source->kind == LayerSource::Kind::GoOn;
-  TRY(HeldLayer held, goes_on ? old_layer(over, source->id) : new_layer(over, source));
+  TRY(HeldLayer held, goes_on ? old_layer(over, source->id) : new_layer(over, source, quota));
   TRY_VOID(held.hold_frozen());
-  const workspace::Layer& layer = held.layer();
-  TRY(over.layer, host::look_up(layer.mount_path()));
-  for (const std::string& id : layer.facts().below) {
-    TRY(host::PathFacts frozen, host::look_up(layer.frozen_path(id)));
-    over.frozen.push_back(std::move(frozen));
-  }
-  over.start_ns = static_cast<std::uint64_t>(layer.base().stamp.start);
+  TRY_VOID(workspace::plan_layer(held.layer(), over));
   return held;
 }
 
@@ -372,15 +354,18 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSou
   TRY(Draft draft, this->draft(request));
   TRY(const host::HostFacts host, facts());
   if (!draft.missing.empty()) {
-    TRY_VOID(plan::make_plan(with_some_layers(draft.spec), host));
+    TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
+    TRY_VOID(plan::make_plan(supposed, host));
     TRY_VOID(make_directories(draft));
   }
   Prepared prepared;
+  TRY(const workspace::QuotaChoice quota, workspace::choose_for(layers_->path, draft.spec));
   for (std::size_t i = 0; i < draft.workspaces.size(); ++i) {
     plan::Workspace& place = draft.spec.workspaces.at(i);
     if (place.mode != Mode::Overlay) continue;
     const auto source = layers.find(place.at.path);
-    TRY(HeldLayer layer, make_layer(place, source == layers.end() ? nullptr : &source->second));
+    TRY(HeldLayer layer,
+        make_layer(place, source == layers.end() ? nullptr : &source->second, quota));
     draft.workspaces[i].layer_id = layer.layer().facts().id;
     draft.workspaces[i].below = layer.layer().facts().below;
     prepared.layers.push_back(std::move(layer));
@@ -404,7 +389,8 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSou
 Result<void> Preparer::check(const SessionRequest& request) {
   TRY(const Draft draft, this->draft(request));
   TRY(const host::HostFacts host, facts());
-  TRY_VOID(plan::make_plan(with_some_layers(draft.spec), host));
+  TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
+  TRY_VOID(plan::make_plan(supposed, host));
   return {};
 }
 

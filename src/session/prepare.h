@@ -59,6 +59,7 @@ class HeldLayer {
   ~HeldLayer();
 
   const workspace::Layer& layer() const { return layer_; }
+  workspace::Layer& layer() { return layer_; }
   // Holds the layers below, too: as long as somebody does they are not removed.
   Result<void> hold_frozen();
   // The session is there: the layer is its own from here on, and the holds are given to it.
@@ -147,8 +148,10 @@ class Preparer {
   Result<void> add_python(Draft& draft) const;
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
   Result<void> make_directories(Draft& draft);
-  Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source);
-  Result<HeldLayer> new_layer(const plan::Workspace& over, const LayerSource* source);
+  Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source,
+                               const workspace::QuotaChoice& quota);
+  Result<HeldLayer> new_layer(const plan::Workspace& over, const LayerSource* source,
+                              const workspace::QuotaChoice& quota);
   Result<HeldLayer> old_layer(const plan::Workspace& over, const std::string& id);
 
   PreparerSettings settings_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "guest/protocol.h"
+#include "launch/supervise.h"
 
 #include <chrono>
 #include <cstdint>
@@ -57,6 +58,8 @@ struct RunResult {
   guest::ShellState shell = guest::ShellState::None;
   bool timed_out = false;
   bool canceled = false;
+  // Disk: it failed, and there was no room left in the layer. Its code is its own.
+  std::optional<launch::LimitKind> limit{};
   friend bool operator==(const RunResult&, const RunResult&) = default;
 };
 

@@ -72,7 +72,8 @@ Result<Session> Session::start(launch::LauncherClient& launcher, const plan::Lau
                                const SessionSettings& settings) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return fail_os(errno, "open /dev/null");
-  TRY(launch::RemoteBox box, launcher.start_box(plan, {null.get(), null.get(), null.get()}));
+  TRY(launch::RemoteBox box,
+      launcher.start_box(plan, {null.get(), null.get(), null.get()}, settings.keep_parked));
   TRY_VOID(await_started(box.status, plan, settings.network));
   Session session(launcher, std::move(box));
   guest::Hello hello;

@@ -183,7 +183,7 @@ std::optional<SessionEnd> decode_end(const json::value& value) {
   SessionEnd end;
   end.cause = to_enum(object.at("cause"), EndCause::ServiceEnded);
   if (!object.at("limit").is_null()) {
-    end.limit = to_enum(object.at("limit"), launch::LimitKind::Output);
+    end.limit = to_enum(object.at("limit"), launch::LimitKind::Disk);
   }
   end.sentence = text(object, "sentence");
   end.at = from_ns(object.at("at_ns"));

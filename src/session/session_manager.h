@@ -75,6 +75,7 @@ class SessionManager final : public Manager {
     std::shared_ptr<PythonHost> python;            // of a Python session
     bool is_cell = false;                          // it shares `live` with others
     std::vector<UniqueFd> holds;                   // of its layers
+    std::map<std::string, SharedFd> memory;        // of its layers that lie in memory, by id
     std::deque<RunRecord> runs;
     std::shared_ptr<TurnQueue> layer_turn;  // commits, undos and forks, one at a time
     std::optional<PolicyOrigin> origin;
@@ -129,6 +130,7 @@ class SessionManager final : public Manager {
   EntryPointer adopt(StoredSession stored);
   Result<EntryPointer> find(std::string_view id) const;
   SessionInfo info_of(const Entry& entry) const;
+  static void add_live_usage(const Entry& entry, SessionUsage& usage);
 
   // Creating (manager_create.cpp).
   asio::awaitable<Result<SessionInfo>> create_from(SessionRequest request, Origin origin);
@@ -206,7 +208,13 @@ class SessionManager final : public Manager {
   void tell(EventKind kind, const Entry& entry, std::string detail);
 
   // Layers (manager_layers.cpp).
+  void take_memory(Entry& entry, std::vector<HeldLayer>& layers) const;
+  asio::awaitable<void> settle_layers(EntryPointer entry);
+  asio::awaitable<void> bound_layers();
   Result<std::string> layer_of(const Entry& entry, const LayerChoice& where) const;
+  // Opens a layer, with what lies in memory; for the pool.
+  using OpenLayer = std::function<Result<workspace::Layer>()>;
+  OpenLayer opener(const Entry& entry, const std::string& layer) const;
 
   asio::io_context& loop_;
   ManagerSettings settings_;
@@ -223,8 +231,9 @@ class SessionManager final : public Manager {
   std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);
   // Written down by the next sweep, many at a time.
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
-  std::vector<std::string> doomed_layers_;          // could not be removed yet
-  std::set<std::string, std::less<>> kept_layers_;  // although their session is forgotten
+  std::chrono::steady_clock::time_point next_measure_;  // of all layers
+  std::vector<std::string> doomed_layers_;              // could not be removed yet
+  std::set<std::string, std::less<>> kept_layers_;      // although their session is forgotten
   PythonPool<Newborn> python_pool_;
   std::size_t python_starting_ = 0;  // ahead of need
   std::vector<std::shared_ptr<CellWorker>> cell_workers_;

@@ -123,6 +123,7 @@ TEST(SnapshotText, AnyMixtureOfCapabilitiesComesBack) {
     Snapshot snapshot = full_snapshot();
     snapshot.spec.handed = set_of(rules);
     if (random() % 2 == 0) snapshot.spec.ceiling = snapshot.spec.handed;
+    if (random() % 2 == 0) snapshot.spec.network_ceiling = snapshot.spec.handed;
     if (random() % 2 == 0) snapshot.shell.reset();
     if (random() % 2 == 0) snapshot.policy.reset();
     expect_back(snapshot);

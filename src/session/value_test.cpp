@@ -1,6 +1,7 @@
 // What needs no box: records as text, the spool of a log, names, values of requests.
 #include "authority/terms.h"
 #include "session/background.h"
+#include "session/network_part.h"
 #include "session/prepare.h"
 #include "session/run.h"
 #include "session/session_json.h"
@@ -137,6 +138,25 @@ TEST(WorkspaceModeText, BothWays) {
     EXPECT_EQ(*parse_workspace_mode(to_text(mode)), mode);
   }
   EXPECT_FALSE(parse_workspace_mode("Overlay"));
+}
+
+TEST(NetworkPart, OnlyTheNetworkIsCutDown) {
+  const auto set_of = [](std::initializer_list<std::pair<const char*, const char*>> terms) {
+    std::vector<authority::Capability> all;
+    for (const auto& [name, value] : terms) all.push_back(*authority::parse_term(name, value));
+    return *authority::AuthoritySet::granting(all);
+  };
+  const auto held = set_of({{"connect", "a.example:443"},
+                            {"connect", "b.example:443"},
+                            {"read", "/srv"},
+                            {"memory", "64MiB"}});
+  const auto cut = with_network_within(
+      held, set_of({{"connect", "a.example:443"}, {"connect", "c.example:443"}}));
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(*cut, set_of({{"connect", "a.example:443"}, {"read", "/srv"}, {"memory", "64MiB"}}));
+  const auto none = with_network_within(held, authority::AuthoritySet());
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, set_of({{"read", "/srv"}, {"memory", "64MiB"}}));
 }
 
 }  // namespace

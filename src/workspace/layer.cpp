@@ -1,6 +1,8 @@
 #include "workspace/layer.h"
 
 #include "base/file.h"
+#include "launch/loop_image.h"
+#include "workspace/image.h"
 #include "workspace/layer_json.h"
 #include "workspace/records.h"
 
@@ -18,6 +20,8 @@ namespace glovebox::workspace {
 namespace {
 
 constexpr std::size_t kLargestRecord = std::size_t{256} << 20;
+constexpr const char* kInMemory = "in-memory";
+constexpr const char* kImage = "image";
 
 std::int64_t now() {
   timespec time{};
@@ -60,14 +64,52 @@ Result<void> fill_layer(BorrowedFd dir, const LayerFacts& facts, const Base& bas
   return write_record(dir, "layer.json", encode_facts(facts), Durability::Lazy);
 }
 
+// Where the upper is, when it is not in the layer's directory.
+Result<void> make_backing(const LayerRoot& root, BorrowedFd dir, const std::string& draft,
+                          const LayerRequest& request, const LayerFacts& facts, unsigned mode) {
+  if (request.quota.backing == Backing::Tmpfs) {
+    return open_file_at(dir, kInMemory, O_WRONLY | O_CREAT | O_EXCL, 0600).map([](auto&&) {});
+  }
+  if (request.quota.backing != Backing::LoopImage) return {};
+  return make_image(fmt::format("{}/{}/{}", root.path, draft, kImage),
+                    {.bytes = request.quota.bytes,
+                     .inodes = request.quota.inodes,
+                     .uid = facts.upper_uid,
+                     .gid = facts.upper_gid,
+                     .upper_mode = mode});
+}
+
+Result<Backing> read_backing(BorrowedFd dir) {
+  TRY(const Node image, look(dir, kImage));
+  if (image.exists()) return Backing::LoopImage;
+  TRY(const Node memory, look(dir, kInMemory));
+  return memory.exists() ? Backing::Tmpfs : Backing::Directory;
+}
+
+// What a layer stands on, and what is put into it, is read from its directory.
+Result<void> check_stack(const LayerRoot& root, const LayerRequest& request) {
+  if (request.fill && request.quota.backing != Backing::Directory) {
+    return fail(Code::Unsupported, "a layer with a budget cannot begin with something in it");
+  }
+  for (const std::string& id : request.below) {
+    TRY(const UniqueFd dir, open_file_at(root.dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    TRY(const Backing backing, read_backing(dir));
+    if (backing == Backing::Directory) continue;
+    return fail(Code::Unsupported, "layer {} has a budget, and nothing can stand on it: it is a {}",
+                id, to_text(backing));
+  }
+  return {};
+}
+
 Result<Layer> open_by_id(const LayerRoot& root, const std::string& id) {
   TRY(UniqueFd dir, open_file_at(root.dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   TRY(const std::string facts_text, read_file_at(dir, "layer.json"));
   TRY(LayerFacts facts, decode_facts(facts_text));
   TRY(const std::string base_text, read_file_at(dir, "base.json", kLargestRecord));
   TRY(Base base, decode_base(base_text));
+  TRY(const Backing backing, read_backing(dir));
   return Layer(std::move(dir), fmt::format("{}/{}", root.path, id), std::move(facts),
-               std::move(base));
+               std::move(base), backing);
 }
 
 Result<void> record_below(BorrowedFd dir, const std::string& path, const BaseDirectory& base,
@@ -95,6 +137,7 @@ Result<LayerRoot> open_layer_root(const std::string& path) {
 }
 
 Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
+  TRY_VOID(check_stack(root, request));
   TRY(const UniqueFd original, open_file(request.origin, O_PATH | O_DIRECTORY | O_NOFOLLOW));
   TRY(const Node node, look(original));
   LayerFacts facts;
@@ -115,7 +158,9 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
   }
   TRY(UniqueFd dir, open_file_at(root.dir, draft, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   const auto filled = [&]() -> Result<void> {
-    TRY_VOID(fill_layer(dir, facts, base, node.mode & 01777U));
+    const unsigned mode = node.mode & 01777U;
+    TRY_VOID(fill_layer(dir, facts, base, mode));
+    TRY_VOID(make_backing(root, dir, draft, request, facts, mode));
     if (request.fill) {
       TRY(const UniqueFd upper,
           open_file_at(dir, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
@@ -128,7 +173,8 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
     return unexpected(filled.error());
   }
   std::string path = fmt::format("{}/{}", root.path, facts.id);
-  return Layer(std::move(dir), std::move(path), std::move(facts), std::move(base));
+  return Layer(std::move(dir), std::move(path), std::move(facts), std::move(base),
+               request.quota.backing);
 }
 
 Result<Layer> open_layer(const LayerRoot& root, std::string_view id) {
@@ -147,7 +193,26 @@ Result<Layer> open_layer(const LayerRoot& root, std::string_view id) {
   return layer;
 }
 
+Result<void> Layer::leave_memory() {
+  if (::unlinkat(dir_.get(), kInMemory, 0) != 0) return fail_os(errno, "leave memory");
+  backing_ = Backing::Directory;
+  memory_.reset();
+  return {};
+}
+
 Result<UniqueFd> Layer::open_upper() const {
+  if (memory_) return open_file_at(memory_, ".", O_RDONLY | O_DIRECTORY);
+  if (backing_ == Backing::Tmpfs) {
+    return fail(Code::NotFound,
+                "what was written into layer {} was in memory, and is gone with the process that "
+                "held it",
+                facts_.id);
+  }
+  if (backing_ == Backing::LoopImage) {
+    TRY(const UniqueFd image, launch::open_image(mount_path()));
+    TRY(const UniqueFd mount, launch::mount_image(image));
+    return open_file_at(mount, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  }
   return open_file_at(dir_, "box/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 }
 

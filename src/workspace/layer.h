@@ -2,6 +2,9 @@
 //
 //   ROOT/ID/box/upper  what the overlay's upper directory is; everything in it is hostile
 //   ROOT/ID/box/work   overlayfs needs it; empty of anything that is ours
+//   ROOT/ID/image      instead of box/: a filesystem with both in it (image.h)
+//   ROOT/ID/in-memory  instead of what is in box/upper: the upper lies in the memory of a box, and
+//                      is read through a descriptor that the box's supervisor holds
 //   ROOT/ID/layer.json what the layer belongs to
 //   ROOT/ID/base.json  the original at the session's start (base.h), and `known`
 //   ROOT/ID/commits/N/ journal and backups of the Nth commit (journal.h)
@@ -15,6 +18,7 @@
 
 #include "workspace/base.h"
 #include "workspace/overlay_marks.h"
+#include "workspace/quota.h"
 #include "workspace/uppers.h"
 
 #include <chrono>
@@ -43,6 +47,7 @@ struct LayerRequest {
   // Owner of `upper` and `work`; nothing leaves them to whoever makes the layer.
   std::optional<uid_t> upper_uid{};
   std::optional<gid_t> upper_gid{};
+  QuotaChoice quota{};
   // The layers that it stands on, the topmost first, and the moment that they all count from; or
   // none, and then that moment is the present.
   std::vector<std::string> below{};
@@ -54,22 +59,33 @@ struct LayerRequest {
 // An open layer. Move-only: it holds the layer's directory.
 class Layer {
  public:
-  Layer(UniqueFd dir, std::string path, LayerFacts facts, Base base)
+  Layer(UniqueFd dir, std::string path, LayerFacts facts, Base base, Backing backing)
       : dir_(std::move(dir)),
         path_(std::move(path)),
         facts_(std::move(facts)),
-        base_(std::move(base)) {}
+        base_(std::move(base)),
+        backing_(backing) {}
 
   const LayerFacts& facts() const { return facts_; }
   const Base& base() const { return base_; }
   BorrowedFd dir() const { return dir_; }
+  Backing backing() const { return backing_; }
 
   // For the mount. It belongs to the owner of `upper`, who need not be the layer's.
-  std::string mount_path() const { return path_ + "/box"; }
+  std::string mount_path() const {
+    return path_ + (backing_ == Backing::LoopImage ? "/image" : "/box");
+  }
   std::string upper_path() const { return mount_path() + "/upper"; }
   std::string work_path() const { return mount_path() + "/work"; }
 
+  // Of a layer in memory: what the box handed out. Without it such a layer cannot be read.
+  void use_memory(UniqueFd upper) {
+    if (backing_ == Backing::Tmpfs) memory_ = std::move(upper);
+  }
+  // Code::NotFound when the layer lay in memory and that is gone.
   Result<UniqueFd> open_upper() const;
+  // The layer's directory has it all now (settle.h).
+  Result<void> leave_memory();
   // That and the uppers of the layers below it.
   Result<Uppers> open_uppers() const;
   // Where the upper of a layer below it is.
@@ -92,6 +108,8 @@ class Layer {
   std::string path_{};
   LayerFacts facts_;
   Base base_;
+  Backing backing_;
+  UniqueFd memory_;
 };
 
 // The private directory that holds all layers of one user. Made if it is not there.

@@ -7,41 +7,16 @@
 namespace glovebox::workspace {
 namespace {
 
-// ext4's own tables and journal come on top of what the limit allows.
-constexpr std::uint64_t kImageOverhead = std::uint64_t{16} << 20;
-constexpr std::uint64_t kBytesPerInode = 16 << 10;
-constexpr std::uint64_t kPage = 4096;
-
-bool fits_in_memory(const QuotaFacts& facts, const QuotaAsked& asked) {
-  return asked.bytes > 0 && asked.bytes <= facts.memory_available / kTmpfsShare;
+bool can_make_image(const QuotaFacts& facts, const QuotaAsked& asked) {
+  return facts.is_root && facts.has_loop_devices && facts.has_mkfs_ext4 && asked.layers == 1;
 }
 
-bool can_make_image(const QuotaFacts& facts) {
-  return facts.is_root && facts.has_loop_devices && facts.has_mkfs_ext4;
-}
-
-QuotaChoice choose_tmpfs(const QuotaAsked& asked) {
-  const std::uint64_t inodes =
-      asked.inodes > 0 ? asked.inodes : std::max<std::uint64_t>(asked.bytes / kPage, 1024);
-  return {.backing = Backing::Tmpfs,
-          .mount_options = fmt::format("size={},nr_inodes={},mode=0700", asked.bytes, inodes),
-          .why = "the limit is small enough for memory, and a tmpfs needs no privilege"};
-}
-
-QuotaChoice choose_image(const QuotaAsked& asked) {
-  const std::uint64_t inodes =
-      asked.inodes > 0 ? asked.inodes : std::max<std::uint64_t>(asked.bytes / kBytesPerInode, 1024);
-  return {.backing = Backing::LoopImage,
-          .mount_options = "",
-          .image_bytes = asked.bytes + kImageOverhead,
-          .image_inodes = inodes,
-          .why = "the limit is too large for memory, and root can mount an image"};
-}
-
-std::string missing_for_image(const QuotaFacts& facts) {
+std::string missing_for_image(const QuotaFacts& facts, const QuotaAsked& asked) {
   if (!facts.is_root) return "only root can mount an image";
   if (!facts.has_loop_devices) return "this host has no loop devices";
-  return "mkfs.ext4 is not installed";
+  if (!facts.has_mkfs_ext4) return "mkfs.ext4 is not installed";
+  if (asked.layers != 1) return "several layers cannot share an image";
+  return fmt::format("{} are free on the disk", bytes_to_text(facts.layer_filesystem_free));
 }
 
 }  // namespace
@@ -57,24 +32,28 @@ std::string_view to_text(Backing backing) {
 
 Result<QuotaChoice> choose_quota(const QuotaFacts& facts, const QuotaAsked& asked) {
   if (asked.bytes == 0 && asked.inodes == 0) {
-    return QuotaChoice{.mount_options = "", .why = "no limit was asked for"};
+    return QuotaChoice{.backing = Backing::Directory, .why = "no limit was asked for"};
   }
-  if (asked.bytes == 0) {
-    return fail(Code::Invalid, "a limit on files needs a limit on bytes as well");
+  const std::uint64_t wanted = asked.bytes != 0 ? asked.bytes : kUsualQuota;
+  const std::uint64_t least = std::min(wanted, kLeastQuota);
+  const std::uint64_t in_memory =
+      facts.has_overlay_on_tmpfs ? std::min(wanted, facts.memory_available / kTmpfsShare) : 0;
+  if (wanted <= kSmallQuota && in_memory == wanted) {
+    return QuotaChoice{Backing::Tmpfs, wanted, asked.inodes, "small enough for memory"};
   }
-  if (facts.has_overlay_on_tmpfs && fits_in_memory(facts, asked)) return choose_tmpfs(asked);
-  if (!can_make_image(facts)) {
-    return fail(Code::Unsupported,
-                "a workspace limit of {} cannot be enforced here: {} of memory are available, of "
-                "which a quarter may be used, and {}",
-                bytes_to_text(asked.bytes), bytes_to_text(facts.memory_available),
-                missing_for_image(facts));
+  const std::uint64_t free = facts.layer_filesystem_free;
+  const std::uint64_t on_disk = std::min(wanted, free - free / kDiskReserveShare);
+  if (can_make_image(facts, asked) && on_disk >= least) {
+    return QuotaChoice{Backing::LoopImage, on_disk, asked.inodes, "root can mount an image"};
   }
-  if (asked.bytes > facts.layer_filesystem_free) {
-    return fail(Code::Unsupported, "a workspace limit of {} is more than the {} that are free",
-                bytes_to_text(asked.bytes), bytes_to_text(facts.layer_filesystem_free));
+  if (in_memory >= least) {
+    return QuotaChoice{Backing::Tmpfs, in_memory, asked.inodes, "no image can be mounted"};
   }
-  return choose_image(asked);
+  return fail(Code::Unsupported,
+              "a disk budget of {} cannot be kept for a layer here: {} of memory are available, of "
+              "which a quarter may be used, and {} (give the budget up with --waive limit.disk)",
+              bytes_to_text(wanted), bytes_to_text(facts.memory_available),
+              missing_for_image(facts, asked));
 }
 
 }  // namespace glovebox::workspace

@@ -1,14 +1,16 @@
-// How a limit on what a session may write is kept, decided from facts. Pure.
+// How a limit on what a session may write is kept, decided from facts. The decision is pure.
 //
 // A limit counts only if the write that exceeds it fails. Counting afterwards does not do, so a
-// limit that no backing on this host can enforce is refused.
+// limit that no backing on this host can keep is refused. A limit is the most that may be written:
+// where less can be kept than was asked for (memory, free disk), less is kept, and the plan's
+// guarantees say how much.
 #pragma once
 
 #include "base/result.h"
 
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <string_view>
 
 namespace glovebox::workspace {
 
@@ -21,14 +23,18 @@ struct QuotaFacts {
   bool has_overlay_on_tmpfs = false;        // tmpfs takes user.* attributes: Linux 6.6
 };
 
+// Facts of this host, for layers in that directory.
+Result<QuotaFacts> read_quota_facts(const std::string& layer_root);
+
 struct QuotaAsked {
   std::uint64_t bytes = 0;   // 0: no limit
   std::uint64_t inodes = 0;  // 0: no limit
+  std::size_t layers = 1;    // that share the limit
 };
 
 enum class Backing : std::uint8_t {
   Directory,  // no limit: the upper is a directory of the layer
-  Tmpfs,      // size= and nr_inodes=; in memory, gone with its last mount
+  Tmpfs,      // in the box's private memory, bounded together with the rest of that
   LoopImage,  // a sparse ext4 image, loop-mounted; root only
 };
 
@@ -36,18 +42,25 @@ std::string_view to_text(Backing backing);
 
 struct QuotaChoice {
   Backing backing = Backing::Directory;
-  std::string mount_options{};     // Tmpfs: "size=...,nr_inodes=...,mode=0700"
-  std::uint64_t image_bytes = 0;   // LoopImage
-  std::uint64_t image_inodes = 0;  // LoopImage
+  std::uint64_t bytes = 0;   // what is kept: as asked, or less
+  std::uint64_t inodes = 0;  // 0: what is usual for so many bytes
   std::string why{};
 
   friend bool operator==(const QuotaChoice&, const QuotaChoice&) = default;
 };
 
+// Up to here memory is used where it can be: it needs no formatting.
+inline constexpr std::uint64_t kSmallQuota = std::uint64_t{256} << 20;
 // A tmpfs upper may take at most this share of the memory that is available.
 inline constexpr std::uint64_t kTmpfsShare = 4;
+// An image may promise all of what is free but this share.
+inline constexpr std::uint64_t kDiskReserveShare = 8;
+// Less than this in place of more is a refusal.
+inline constexpr std::uint64_t kLeastQuota = std::uint64_t{64} << 20;
+// Bytes that go with a limit on files alone.
+inline constexpr std::uint64_t kUsualQuota = std::uint64_t{1} << 30;
 
-// Code::Unsupported, saying what is missing, when the limit cannot be enforced here.
+// Code::Unsupported, saying what is missing, when the limit cannot be kept here.
 Result<QuotaChoice> choose_quota(const QuotaFacts& facts, const QuotaAsked& asked);
 
 }  // namespace glovebox::workspace

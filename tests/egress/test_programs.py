@@ -33,8 +33,8 @@ GO = find(shutil.which("go"), "/usr/local/go/bin/go", "/usr/bin/go")
 JAVA = find("/usr/bin/java")
 
 
-def needs(program, what):
-    return unittest.skipUnless(program, f"{what} is not on this machine, and too large to be installed for this test")
+def needs(program, what, why="is too large to be installed for this test"):
+    return unittest.skipUnless(program, f"{what} is not on this machine, and {why}")
 
 
 class Programs(unittest.TestCase):
@@ -178,7 +178,7 @@ class Programs(unittest.TestCase):
             }})()"""], read=self.node_places())
         self.assertEqual(out.split(), "hello /fetch hello /a hello /b".split())
 
-    @needs(NODE and find(CLIENTS / "javascript/node_modules/ws"), "the package ws")
+    @needs(NODE and find(CLIENTS / "javascript/node_modules/ws"), "the package ws", "comes with the published clients")
     def test_node_web_sockets(self):
         server = self.serve(servers.Web(files={"/socket": servers.web_socket}))
         out = self.box(server.port, [NODE, "-e", f"""

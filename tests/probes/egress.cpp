@@ -215,6 +215,7 @@ int race_address(Args args) {
     }
   });
   long through = 0;
+  long reached = 0;
   for (long i = 0; i < count; ++i) {
     const int fd = stream();
     if (connect(fd, reinterpret_cast<const sockaddr*>(shared), sizeof(sockaddr_in)) == 0) {
@@ -222,7 +223,7 @@ int race_address(Args args) {
       socklen_t size = sizeof peer;
       getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size);
       if (peer.sin_addr.s_addr == other.sin_addr.s_addr && peer.sin_port == other.sin_port) {
-        say("reached the other");
+        ++reached;
       }
       ++through;
     }
@@ -230,6 +231,7 @@ int race_address(Args args) {
   }
   over = true;
   writer.join();
+  if (reached > 0) say("reached the other %ld times", reached);
   say("through %ld", through);
   return 0;
 }

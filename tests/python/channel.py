@@ -44,7 +44,8 @@ class Box:
 
     def __init__(self, service, capabilities=(), attach=True, **order):
         self.service = service
-        body = {"python": order.pop("python", {}), "capabilities": list(capabilities), **order}
+        rules = capabilities[0] if capabilities and "allow" in capabilities[0] else list(capabilities)
+        body = {"python": order.pop("python", {}), "capabilities": rules, **order}
         answer = service.request("POST", "/v1/isolated/session", body)
         assert answer.status == 201, answer
         self.id = answer.json["session_id"]

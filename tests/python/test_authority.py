@@ -71,7 +71,7 @@ class AuthorityTest(unittest.TestCase):
         self.assertEqual(box.recv(), [1, 2, "1.10"])
 
     def test_a_denied_import_is_denied_within_a_grant(self):
-        box = self.box(capabilities={"allow": imports("*"), "deny": imports("socket")})
+        box = self.box({"version": 1, "allow": imports("*"), "deny": imports("socket")})
         box.exec("import json, os, re")
         self.refused(box, "import socket")
 
@@ -97,8 +97,8 @@ class AuthorityTest(unittest.TestCase):
     def test_a_denial_within_a_grant_holds(self):
         data = self.service.workspace("private", a="text")
         self.service.workspace("private/inner", b="secret")
-        box = self.box(capabilities={"allow": [{"kind": "read_path", "path": data}],
-                                     "deny": [{"kind": "read_path", "path": data + "/inner"}]})
+        box = self.box({"version": 1, "allow": [{"kind": "read_path", "path": data}],
+                        "deny": [{"kind": "read_path", "path": data + "/inner"}]})
         self.assertEqual(box.value(f"open('{data}/a').read()"), "text")
         self.refused(box, f"open('{data}/inner/b')")
 
@@ -171,7 +171,6 @@ class AuthorityTest(unittest.TestCase):
         "an extension by hand": SYS + ".modules['_imp'].create_dynamic(type('S', (), {'name': 'x',"
                                       " 'origin': '/tmp/x.so'})())",
         "code of a function": "(lambda: 0).__code__",
-        "setting code": "f = lambda: 0\nf.__code__ = 1",
         "frames": SYS + "._getframe()",
         "frames of others": SYS + "._current_frames()",
         "frames of a traceback": "try: 1 / 0\nexcept Exception as e: e.__traceback__.tb_frame",
@@ -183,9 +182,8 @@ class AuthorityTest(unittest.TestCase):
     def test_the_known_ways_out_lead_nowhere(self):
         for name, source in self.ESCAPES.items():
             box = self.box(*imports("json"), python={"preload": ["os"]})
-            with self.subTest(name), self.assertRaises(Failed) as caught:
-                box.exec(source)
-            self.assertIn(caught.exception.kind, ("policy",), (name, caught.exception.error))
+            with self.subTest(name):
+                self.refused(box, source)
 
     def test_the_guard_cannot_be_removed_or_joined(self):
         box = self.box(*imports("json", "sys", "gc"))
@@ -241,7 +239,7 @@ class AuthorityTest(unittest.TestCase):
                 box.exec(source)
             self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "cpu"))
             self.assertLess(time.monotonic() - began, 15)
-            with self.assertRaises(Failed) as caught:
+            with self.assertRaises((Failed, Ended)) as caught:
                 box.exec("1")
             self.assertEqual(caught.exception.reason, "cpu")
 

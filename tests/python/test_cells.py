@@ -139,15 +139,15 @@ class CellTest(unittest.TestCase):
     def test_a_cell_has_no_shell(self):
         cell = self.cell()
         answer = self.service.post(f"/v1/isolated/session/{cell.id}/run", {"code": "id"})
-        self.assertGreaterEqual(answer.status, 400)
+        self.assertIn(b"a cell has no shell", answer.body)
 
     def test_many_cells_on_one_worker(self):
-        cells = []
+        before = self.workers()
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             cells = list(pool.map(lambda _: self.cell(*imports("json")), range(MANY)))
             values = list(pool.map(lambda pair: pair[1].value(f"{pair[0]} * 2"), enumerate(cells)))
         self.assertEqual(values, [2 * i for i in range(MANY)])
-        self.assertEqual(self.workers(), 1)
+        self.assertLessEqual(self.workers(), max(before, 1))
 
     def test_parallel_sessions_give_their_own_results(self):
         def one(i):

@@ -388,6 +388,13 @@ class Resuming(ServiceTest):
         printed = sum(len(frame["data"].get("text", "")) for frame in self.again(path, 1).rest())
         self.assertEqual(printed, 40000000)
 
+    def test_runs_that_are_over_give_way(self):
+        session = self.session()
+        for number in range(70):
+            frames, path = self.begin(session, f"echo {number}")
+            self.assertEqual([frame["event"] for frame in frames.rest()], ["stdout", "execution_complete"])
+            frames.close()
+
     def test_requests_that_make_no_sense(self):
         session = self.session()
         self.assertStatus(session.post("/run", {"code": ":", "resume_seconds": 5}), 400)

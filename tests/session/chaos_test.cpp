@@ -93,11 +93,6 @@ std::vector<pid_t> children_of(pid_t parent) {
   return found;
 }
 
-std::size_t count_mounts() {
-  const auto text = read_file("/proc/self/mountinfo");
-  return static_cast<std::size_t>(std::ranges::count(*text, '\n'));
-}
-
 // Whatever became ours because its parent died is waited for.
 void reap() {
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
@@ -211,8 +206,10 @@ TEST_F(ChaosTest, WhateverIsKilledNothingIsLeftAndNothingIsLost) {
     ASSERT_TRUE(service.await_ready()) << "round " << round;
     const int what = static_cast<int>(random() % 3);
     ::usleep(static_cast<useconds_t>(random() % 60'000));
+    for (const pid_t launcher : children_of(service.pid())) remember_launcher(launcher);
     kill_something(service.pid(), what, random);
     if (what != 0) ::usleep(static_cast<useconds_t>(random() % 30'000));
+    for (const pid_t launcher : children_of(service.pid())) remember_launcher(launcher);
     const std::string told = service.kill_and_hear();
     const auto end = steady_clock::now() + std::chrono::seconds(10);
     for (reap(); count_descendants() > 0 && steady_clock::now() < end; reap()) ::usleep(1000);
@@ -221,6 +218,7 @@ TEST_F(ChaosTest, WhateverIsKilledNothingIsLeftAndNothingIsLost) {
     reap();
   }
   EXPECT_EQ(count_mounts(), mounts);
+  EXPECT_TRUE(count_cgroups().empty()) << "the next service removes what the killed ones left";
   for (const auto& entry : std::filesystem::directory_iterator(places_.work)) {
     const std::string name = entry.path().filename();
     EXPECT_TRUE(name.starts_with("from-")) << name << " is half a commit";

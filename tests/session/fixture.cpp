@@ -53,6 +53,9 @@ void ManagerTest::open_manager() {
   auto opened = Manager::open(loop_, settings());
   ASSERT_TRUE(opened) << opened.error().message;
   manager_ = *std::move(opened);
+  const auto children = read_file("/proc/thread-self/children");
+  std::istringstream pids(children ? *children : "");
+  for (pid_t pid = 0; pids >> pid;) remember_launcher(pid);
 }
 
 void ManagerTest::await(asio::awaitable<void> work) {
@@ -141,6 +144,41 @@ std::size_t count_descendants() {
     for (auto it = first; it != last; ++it) found.push_back(it->second);
   }
   return found.size() - 1;
+}
+
+std::size_t count_mounts() {
+  const auto text = read_file("/proc/self/mountinfo");
+  return static_cast<std::size_t>(std::ranges::count(*text, '\n'));
+}
+
+namespace {
+
+std::set<pid_t>& launchers() {
+  static std::set<pid_t> all;
+  return all;
+}
+
+}  // namespace
+
+void remember_launcher(pid_t pid) { launchers().insert(pid); }
+
+// Where controllers are mounted one by one, each has its own; else there is one tree for all.
+std::map<std::string, std::size_t> count_cgroups() {
+  std::map<std::string, std::size_t> found;
+  std::error_code ignored;
+  const auto count = [&](const std::filesystem::path& tree) {
+    for (const auto& entry : std::filesystem::directory_iterator(tree, ignored)) {
+      const std::string name = entry.path().filename();
+      for (const pid_t pid : launchers()) {
+        if (name.starts_with("glovebox-" + std::to_string(pid) + "-")) ++found[tree.filename()];
+      }
+    }
+  };
+  count("/sys/fs/cgroup");
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/fs/cgroup", ignored)) {
+    if (entry.is_directory(ignored)) count(entry.path());
+  }
+  return found;
 }
 
 std::size_t resident_bytes() {

@@ -84,6 +84,13 @@ asio::awaitable<Told> run_and_tell(std::shared_ptr<LiveSession> session, RunRequ
 std::size_t count_descriptors();
 // Processes below this one, the launcher's included.
 std::size_t count_descendants();
+// Mounts that this process sees.
+std::size_t count_mounts();
+// Cgroups of launchers that this test program has had, by controller.
+std::map<std::string, std::size_t> count_cgroups();
+// Adds a process to those whose cgroups are counted; fixture's own launchers are known.
+void remember_launcher(pid_t pid);
+
 // Resident memory of this process, in bytes.
 std::size_t resident_bytes();
 

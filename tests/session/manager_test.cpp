@@ -3,6 +3,7 @@
 
 #include "authority/terms.h"
 #include "base/file.h"
+#include "launch/cgroup_pool.h"
 
 #include <csignal>
 #include <fstream>
@@ -297,12 +298,10 @@ TEST_F(ManagedTest, ASessionsTimeAndOutputAreBounded) {
   EXPECT_EQ(manager_->get(quiet.id)->end->limit, launch::LimitKind::Output);
 }
 
-TEST_F(ManagedTest, BudgetsThatCannotBeKeptAreRefused) {
+TEST_F(ManagedTest, ADiskBudgetBoundsALayerThatIsNotKept) {
   SessionRequest request;
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory(), std::nullopt, Persist::Discard});
   request.handed = budget("disk", "1MiB");
-  EXPECT_EQ(await(manager_->create(request)).error().code, Code::Unsupported);
-  request.workspaces[0].persist = Persist::Discard;
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_NE(run(*made, "head -c 5000000 /dev/zero > big").code, 0);
@@ -394,6 +393,7 @@ TEST_F(ManagedTest, AHundredSessionsLeaveNothing) {
   run_until([&] { return layer_count() == 0; });
   const std::size_t descriptors = count_descriptors();
   const std::size_t processes = count_descendants();
+  const std::size_t mounts = count_mounts();
   std::size_t done = 0;
   std::size_t failed = 0;
   for (int i = 0; i < 100; ++i)
@@ -408,6 +408,51 @@ TEST_F(ManagedTest, AHundredSessionsLeaveNothing) {
   EXPECT_EQ(manager_->counts().alive, 0u);
   run_until([&] { return count_descendants() <= processes; });
   EXPECT_LE(count_descriptors(), descriptors);
+  EXPECT_EQ(count_mounts(), mounts);
+  // The launcher has some ready for the next boxes.
+  for (const auto& [controller, count] : count_cgroups()) {
+    EXPECT_LE(count, launch::CgroupPool::kTarget) << controller;
+  }
+  close_manager();
+  EXPECT_TRUE(count_cgroups().empty());
+}
+
+class PooledTest : public ManagedTest {
+ protected:
+  ManagerSettings settings() const override {
+    ManagerSettings settings = ManagedTest::settings();
+    settings.keep_parked = 2;
+    return settings;
+  }
+
+  Result<SessionInfo> make_over(const std::string& name) {
+    std::filesystem::create_directories(work_directory() + "/" + name);
+    SessionRequest request;
+    request.workspaces.push_back(
+        {work_directory() + "/" + name, WorkspaceMode::Overlay, std::nullopt});
+    return await(manager_->create(request));
+  }
+};
+
+// Sessions over different workspaces begin alike, and each has its own.
+TEST_F(PooledTest, SessionsGetBoxesThatWaitedAndTheirOwnWorkspaces) {
+  constexpr int kMostTries = 100;
+  for (int i = 0; i < kMostTries && manager_->counts().parked.hits < 3; ++i) {
+    const std::string name = "w" + std::to_string(i);
+    const auto made = make_over(name);
+    ASSERT_TRUE(made) << made.error().message;
+    const Told told = run(*made, "pwd; ls -A ..; echo mine > note");
+    EXPECT_EQ(told.output, work_directory() + "/" + name + "\n" + name + "\n");
+    EXPECT_EQ(told.code, 0) << told.error;
+    EXPECT_EQ(on_host(name + "/note"), "(none)");
+    EXPECT_NE(diff_text(made->id).find("+mine"), std::string::npos);
+    ASSERT_TRUE(await(manager_->remove(made->id, LayerFate::Remove)));
+  }
+  const auto counts = manager_->counts().parked;
+  EXPECT_GE(counts.hits, 3u);
+  EXPECT_GE(counts.misses, 1u) << "nobody waited for the first";
+  EXPECT_GE(counts.refills, counts.hits);
+  EXPECT_LE(counts.parked, 2u);
 }
 
 }  // namespace

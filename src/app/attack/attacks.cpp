@@ -115,7 +115,7 @@ constexpr Exempt kExempt[] = {
     {40, "there is no backend that keeps two callers in one process yet"},
     {43, "a box of this command has no network grant; names are tried by tests/egress"},
     {44, "a box of this command has no network grant; an empty list is tried in the policy tests"},
-    {45, "a box of this command has no network grant; reloads are tried in the policy tests"},
+    {45, "a box of this command has no network grant; reloads are tried by tests/serve"},
     {46, "no proxy runs in a box"},
     {47, "no proxy decides by the name in a request"},
     {48, "a box of this command has no resolver"},

@@ -71,6 +71,7 @@ http::request<Body> make_request(const HttpClient::Connection& to, const Call& c
   if (!to.address.token.empty()) {
     request.set(http::field::authorization, "Bearer " + to.address.token);
   }
+  for (const auto& [name, value] : call.headers) request.set(name, value);
   return request;
 }
 
@@ -115,6 +116,9 @@ Result<Reply> read_reply(HttpClient::Connection& from, const HttpClient::Sink* s
   Reply reply;
   reply.status = parser.get().result_int();
   reply.type = std::string(parser.get()[http::field::content_type]);
+  for (const auto& field : parser.get()) {
+    reply.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  }
   std::string piece(kPiece, '\0');
   while (!parser.is_done()) {
     parser.get().body().data = piece.data();
@@ -187,6 +191,13 @@ std::string escape_query(std::string_view text) {
     }
   }
   return escaped;
+}
+
+std::string Reply::header(std::string_view name) const {
+  for (const auto& [known, value] : headers) {
+    if (known == name) return value;
+  }
+  return {};
 }
 
 Error refusal_of(const Reply& reply) {

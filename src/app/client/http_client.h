@@ -34,13 +34,17 @@ struct Call {
   std::string body{};
   std::string_view type = "application/json";  // of the body
   std::string_view accept = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers{};  // besides these
 };
 
 struct Reply {
   unsigned status = 0;
   std::string type{};
   std::string body{};
+  std::vector<std::pair<std::string, std::string>> headers{};
 
+  // The header of that name, as it is written here; empty when there is none.
+  std::string header(std::string_view name) const;
   bool ok() const { return status >= 200 && status < 300; }
 };
 

@@ -13,6 +13,7 @@
 namespace glovebox::launch {
 
 inline constexpr std::size_t kMaxCgroupFds = 8;
+inline constexpr std::size_t kMaxLayerFds = plan::kMaxHandedLayers;
 // Questions for names are answered on two sockets: datagrams, and connections.
 inline constexpr std::size_t kResolverFds = 2;
 
@@ -65,6 +66,8 @@ struct ChildContext {
   int terminal_main = -1;  // the side that the supervisor gets
   int listener_fd = -1;    // of the filter, for whoever answers the calls that wait
   bool has_resolver = false;
+  int layer_fds[kMaxLayerFds] = {};  // of layers in memory, for the supervisor
+  std::size_t layer_count = 0;
   bool files_are_closed = false;
 };
 
@@ -92,6 +95,7 @@ bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t ino
 bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept;
 bool attach_cover(const ChildContext& context, const plan::FlatStep& step) noexcept;
 bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noexcept;
+bool hand_out_layer(ChildContext& context, const char* stage) noexcept;
 bool mount_proc() noexcept;
 bool mount_terminals() noexcept;
 bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,

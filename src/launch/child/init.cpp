@@ -50,11 +50,11 @@ std::uint64_t now_ns() noexcept {
 
 void send_message(int fd, const Message& message, std::span<const int> attached = {}) noexcept {
   iovec part{const_cast<Message*>(&message), sizeof(message)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kNetworkFds)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxAttachedFds)] = {};
   msghdr packet{};
   packet.msg_iov = &part;
   packet.msg_iovlen = 1;
-  if (!attached.empty() && attached.size() <= kNetworkFds) {
+  if (!attached.empty() && attached.size() <= kMaxAttachedFds) {
     const std::size_t bytes = attached.size() * sizeof(int);
     packet.msg_control = control;
     packet.msg_controllen = CMSG_SPACE(bytes);
@@ -246,7 +246,7 @@ bool close_files(ChildContext& context) noexcept {
     if (source == i) continue;
     if (source < 3 || ::syscall(SYS_dup3, source, i, 0) != i) return false;
   }
-  int kept[kMaxCgroupFds + kResolverFds + 2];
+  int kept[kMaxCgroupFds + kResolverFds + kMaxLayerFds + 2];
   int count = 0;
   kept[count++] = context.status_fd;
   for (const int fd : context.cgroup_fds) kept[count++] = fd;
@@ -254,6 +254,8 @@ bool close_files(ChildContext& context) noexcept {
   for (const int fd : context.resolver_fds) {
     if (context.has_resolver) kept[count++] = fd;
   }
+  const int first_layer = kStatusFd + count;
+  for (std::size_t i = 0; i < context.layer_count; ++i) kept[count++] = context.layer_fds[i];
   if (context.terminal_main >= 0) kept[count++] = context.terminal_main;
   // Above the places first, then down: no source is overwritten before it is copied.
   for (int i = 0; i < count; ++i) {
@@ -266,6 +268,9 @@ bool close_files(ChildContext& context) noexcept {
   context.status_fd = kStatusFd;
   for (std::size_t i = 0; i < kResolverFds && context.has_resolver; ++i) {
     context.resolver_fds[i] = first_resolver + static_cast<int>(i);
+  }
+  for (std::size_t i = 0; i < context.layer_count; ++i) {
+    context.layer_fds[i] = first_layer + static_cast<int>(i);
   }
   if (context.terminal_main >= 0) context.terminal_main = kStatusFd + count - 1;
   context.files_are_closed = true;
@@ -401,6 +406,14 @@ void hand_over_network(ChildContext& context, Message& message) noexcept {
   for (std::size_t i = 0; i < count; ++i) sys::close_quietly(fds[i]);
 }
 
+// The same holds for these.
+void hand_over_layers(ChildContext& context, Message& message) noexcept {
+  if (context.layer_count == 0) return;
+  message.kind = MessageKind::Layers;
+  send_message(context.status_fd, message, {context.layer_fds, context.layer_count});
+  for (std::size_t i = 0; i < context.layer_count; ++i) sys::close_quietly(context.layer_fds[i]);
+}
+
 }  // namespace
 
 void run_box(ChildContext& context) noexcept {
@@ -421,6 +434,7 @@ void run_box(ChildContext& context) noexcept {
   const std::uint64_t before = now_ns();
   ::umask(022);
   hand_over_network(context, message);
+  hand_over_layers(context, message);
   if (context.agent != nullptr) become_agent(context, message);
 
   sigset_t all;

@@ -1,10 +1,10 @@
 // What the box's init and its supervisor say to each other, over a SOCK_SEQPACKET pair.
 //
 // Fixed layout, fixed size, one message per packet. The supervisor treats every message as hostile:
-// a wrong size, kind or order ends the box. File descriptors come along with two messages, which
+// a wrong size, kind or order ends the box. File descriptors come along with three messages, which
 // are sent before any untrusted code has run a single instruction that could reach init: the
-// terminal of a box that asked for one with Started, and what the connect broker needs with
-// Network.
+// terminal of a box that asked for one with Started, what the connect broker needs with Network,
+// and the layers that lie in the box's memory with Layers.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,10 @@ enum class MessageKind : std::uint32_t {
   Started,         // the command has been executed; times are valid
   Exited,          // wait_status
   Network,         // before Started: the filter's listener, and the resolver's sockets if planned
+  Layers,          // before Started: directories, in the order of the plan's steps
 };
 inline constexpr std::size_t kNetworkFds = 3;
+inline constexpr std::size_t kMaxAttachedFds = 16;
 
 enum class ExecProblem : std::uint32_t {
   None,

@@ -113,6 +113,23 @@ bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noex
   return ::chdir("/") == 0 && done;
 }
 
+// No path of the box leads to the directory, so it is what it was made as.
+bool hand_out_layer(ChildContext& context, const char* stage) noexcept {
+  if (context.layer_count >= kMaxLayerFds) {
+    errno = E2BIG;
+    return false;
+  }
+  const int place =
+      ::openat(context.scratch_fd, stage, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (place < 0) return false;
+  const int upper = sys::openat2(place, "layer/upper", O_RDONLY | O_DIRECTORY,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  sys::close_quietly(place);
+  if (upper < 0) return false;
+  context.layer_fds[context.layer_count++] = upper;
+  return true;
+}
+
 // Files are stamped with a clock that stands still for a tick of some milliseconds. When the box
 // reads nothing in the tick that its layer began in, a stamp says whether a change of the original
 // came before the layer's start or after what the box may have read.

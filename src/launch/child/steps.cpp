@@ -66,6 +66,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::AttachCover: return attach_cover(context, step);
     case Op::AttachTree: return attach_tree(context, step.a, step.b, text);
     case Op::MountOverlay: return mount_overlay(context, step);
+    case Op::HandOutLayer: return hand_out_layer(context, text);
     case Op::SetHostname: return ::sethostname(text, __builtin_strlen(text)) == 0;
     case Op::ChangeDirectory: return change_directory(text);
     case Op::SetLimit: return set_limit(step.a, step.b);

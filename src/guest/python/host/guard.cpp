@@ -51,7 +51,7 @@ bool is_straight(const std::string& path) {
     return false;
   }
   open_how how{};
-  how.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+  how.flags = O_PATH | O_CLOEXEC;  // with O_NOFOLLOW a link at the end would do
   how.resolve = RESOLVE_NO_SYMLINKS;
   const long fd = ::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how));
   if (fd < 0) return false;
@@ -79,6 +79,12 @@ std::string resolve(const std::string& path) {
   }
 }
 
+// What a library does for itself, or a granted import does. Not every way into the import machinery
+// is an event: what it then reads and executes is asked about as well.
+bool is_library_work(const Cell& cell) {
+  return guard_state.import_depth > 0 || is_library_code(cell, Look::PastImportMachinery);
+}
+
 enum class Use : std::uint8_t { Read, Write };
 
 int check_path(Cell& cell, const char* act, PyObject* object, Use use) {
@@ -98,7 +104,7 @@ int check_path(Cell& cell, const char* act, PyObject* object, Use use) {
   const std::string path = resolve(*text);
   if (path == "/dev/null") return 0;
   const Grants& grants = cell.grants();
-  if (use == Use::Read && grants.is_library(path) && is_library_code(cell)) return 0;
+  if (use == Use::Read && grants.is_library(path) && is_library_work(cell)) return 0;
   const Verdict verdict = use == Use::Read ? grants.file_read(path) : grants.file_write(path);
   if (verdict == Verdict::Allow) return 0;
   return refuse(cell, cell.policy_error(), use == Use::Read ? "read_path" : "write_path",
@@ -203,7 +209,7 @@ int on_code(Cell& cell, const char* event, PyObject* /*arguments*/) {
     guard_state.may_compile = false;
     return 0;
   }
-  if (is_library_code(cell)) return 0;
+  if (is_library_work(cell)) return 0;
   return needs_module(cell, event, "builtins");
 }
 
@@ -214,8 +220,8 @@ int on_import(Cell& cell, const char* /*event*/, PyObject* arguments) {
   const Grants& grants = cell.grants();
   const Verdict verdict = grants.import(module);
   if (verdict == Verdict::Allow) return 0;
-  const bool is_inner =
-      guard_state.import_depth > 0 || is_library_code(cell, Look::PastImportMachinery);
+  // Libraries in C import helpers of theirs, whose names begin so, without a frame of their own.
+  const bool is_inner = module.starts_with('_') || is_library_work(cell);
   if (is_inner && grants.may_load(module)) return 0;
   return refuse(cell, cell.import_denied(), "import", "import:" + module, verdict);
 }

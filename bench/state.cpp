@@ -1,0 +1,206 @@
+// What the state of sessions costs: forks of a session with 10,000 changed files, a recycle next to
+// a start, and how fast a checkpoint is written and restored next to cp of the same bytes.
+
+#include "base/file.h"
+#include "session/manager.h"
+#include "support/measure.h"
+
+#include <boost/asio/co_spawn.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace glovebox::bench {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+using namespace glovebox::session;
+
+constexpr int kFiles = 10'000;
+constexpr std::size_t kChildren = 8;
+constexpr std::size_t kMebibytes = 512;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+class Quiet final : public OutputReader {
+ public:
+  asio::awaitable<Result<void>> take(guest::Stream /*stream*/,
+                                     std::string_view /*bytes*/) override {
+    co_return Result<void>();
+  }
+};
+
+class Bench {
+ public:
+  Result<void> open() {
+    std::string place = "/var/tmp/glovebox-bench-XXXXXX";
+    if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make a directory");
+    place_ = place;
+    std::filesystem::create_directory(place_ / "work");
+    ManagerSettings settings;
+    settings.launcher =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "glovebox-launcher";
+    settings.state_directory = place_ / "state";
+    TRY(manager_, Manager::open(loop_, settings));
+    return {};
+  }
+  ~Bench() {
+    if (manager_) await(manager_->stop(LayerFate::Remove));
+    manager_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(place_, ignored);
+  }
+
+  template <class T>
+  T await(asio::awaitable<T> work) {
+    std::optional<T> value;
+    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr thrown, T result) {
+      if (thrown) std::rethrow_exception(thrown);
+      value.emplace(std::move(result));
+    });
+    loop_.restart();
+    while (!value) loop_.run_one();
+    return *std::move(value);
+  }
+  void await(asio::awaitable<void> work) {
+    bool is_done = false;
+    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr) { is_done = true; });
+    loop_.restart();
+    while (!is_done) loop_.run_one();
+  }
+
+  Result<SessionInfo> start() {
+    SessionRequest request;
+    request.workspaces.push_back({place_ / "work", std::nullopt, std::nullopt});
+    return await(manager_->create(std::move(request)));
+  }
+  Result<void> run(const SessionInfo& info, const std::string& code) {
+    TRY(const std::shared_ptr<LiveSession> live, manager_->attach(info.id));
+    RunRequest request;
+    request.code = code;
+    Quiet quiet;
+    TRY(const RunResult result, await(live->run(std::move(request), quiet)));
+    return result.code == 0 ? Result<void>() : fail(Code::Os, "{} failed", code);
+  }
+  Manager& manager() { return *manager_; }
+  const std::filesystem::path& place() const { return place_; }
+
+ private:
+  asio::io_context loop_{1};
+  std::filesystem::path place_;
+  std::unique_ptr<Manager> manager_;
+};
+
+void print(const char* what, std::vector<double> values, const char* unit) {
+  (void)std::printf("%-52s p50 %8.2f  p90 %8.2f %s\n", what, percentile(values, 0.5),
+                    percentile(values, 0.9), unit);
+}
+
+// Forks, starts and recycles in turn, so that what disturbs one disturbs all.
+Result<void> measure_forks(Bench& bench) {
+  TRY(const SessionInfo parent, bench.start());
+  TRY_VOID(bench.run(parent, "mkdir many; for d in $(seq 100); do mkdir many/$d; for f in $(seq " +
+                                 std::to_string(kFiles / 100) +
+                                 "); do echo $f > many/$d/$f; done; done"));
+  std::vector<double> forks, starts, recycles;
+  for (int round = 0; round < 30; ++round) {
+    // So that each fork has something to freeze.
+    TRY_VOID(bench.run(parent, "echo x > touched"));
+    ForkRequest request;
+    request.count = kChildren;
+    auto begin = Clock::now();
+    auto children = bench.await(bench.manager().fork(parent.id, request));
+    if (!children) return unexpected(children.error());
+    forks.push_back(ms_since(begin) / kChildren);
+    for (const SessionInfo& child : *children) {
+      TRY_VOID(bench.await(bench.manager().remove(child.id, LayerFate::Remove)));
+    }
+    begin = Clock::now();
+    TRY(const SessionInfo fresh, bench.start());
+    starts.push_back(ms_since(begin));
+    begin = Clock::now();
+    TRY_VOID(bench.await(bench.manager().recycle(fresh.id, {})));
+    recycles.push_back(ms_since(begin));
+    TRY_VOID(bench.await(bench.manager().remove(fresh.id, LayerFate::Remove)));
+  }
+  print("fork of a 10,000-file layer into 8, each", forks, "ms");
+  print("start of a session", starts, "ms");
+  print("recycle of a session", recycles, "ms");
+  (void)std::printf("ratios: fork/start %.2f, recycle/start %.2f\n",
+                    percentile(forks, 0.5) / percentile(starts, 0.5),
+                    percentile(recycles, 0.5) / percentile(starts, 0.5));
+  return {};
+}
+
+// Half of it is noise, half of it text.
+Result<void> write_content(const std::filesystem::path& path) {
+  std::ofstream out(path, std::ios::binary);
+  std::mt19937_64 random(1);
+  std::string noise(std::size_t{1} << 20, '\0');
+  for (std::size_t i = 0; i < kMebibytes; ++i) {
+    for (std::size_t at = 0; at < noise.size(); at += 8) {
+      const std::uint64_t word = i % 2 == 0 ? random() : 0x6120676e69687420ULL + at % 4096;
+      std::copy_n(reinterpret_cast<const char*>(&word), 8, noise.data() + at);
+    }
+    out << noise;
+  }
+  return out ? Result<void>() : fail(Code::Os, "{} cannot be written", path.string());
+}
+
+Result<void> measure_checkpoints(Bench& bench) {
+  TRY_VOID(write_content(bench.place() / "work/content"));
+  TRY(const SessionInfo info, bench.start());
+  TRY_VOID(bench.run(info, "cp content copy"));
+  TRY(const checkpoint::Key key, checkpoint::make_key());
+  std::vector<double> writes, reads, copies;
+  for (int round = 0; round < 5; ++round) {
+    auto begin = Clock::now();
+    CheckpointRequest request{.key = key, .tenant = ""};
+    auto file = bench.await(bench.manager().checkpoint(info.id, std::move(request)));
+    if (!file) return unexpected(file.error());
+    writes.push_back(kMebibytes / ms_since(begin) * 1000);
+    begin = Clock::now();
+    RestoreRequest back{.key = key, .tenant = ""};
+    auto restored = bench.await(bench.manager().restore(std::move(file->file), std::move(back)));
+    if (!restored) return unexpected(restored.error());
+    reads.push_back(kMebibytes / ms_since(begin) * 1000);
+    TRY_VOID(bench.await(bench.manager().remove(restored->info.id, LayerFate::Remove)));
+    begin = Clock::now();
+    std::filesystem::copy_file(bench.place() / "work/content", bench.place() / "copy",
+                               std::filesystem::copy_options::overwrite_existing);
+    copies.push_back(kMebibytes / ms_since(begin) * 1000);
+  }
+  print("checkpoint", writes, "MiB/s");
+  print("restore", reads, "MiB/s");
+  print("cp of the same bytes", copies, "MiB/s");
+  return {};
+}
+
+Result<void> measure() {
+  (void)std::printf("%s\n", host_line().c_str());
+  Bench bench;
+  TRY_VOID(bench.open());
+  TRY_VOID(measure_forks(bench));
+  return measure_checkpoints(bench);
+}
+
+}  // namespace
+}  // namespace glovebox::bench
+
+int main() {
+  const auto done = glovebox::bench::measure();
+  if (done) return 0;
+  (void)std::fprintf(stderr, "bench_state: %s\n", done.error().message.c_str());
+  return 1;
+}
