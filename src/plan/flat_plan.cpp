@@ -88,6 +88,7 @@ bool is_parkable(Op op) {
     case Op::AttachTree:
     case Op::AttachCover:
     case Op::MountOverlay:
+    case Op::HandOutLayer:
     case Op::OpenTerminal:
     case Op::AwaitClock: return false;
     case Op::MountRoot:
