@@ -164,8 +164,12 @@ Result<EntryRecord> RecordReader::entry() {
 Result<RecordReader::Data> RecordReader::data() {
   Data data;
   TRY(data.offset, number(8));
-  TRY(buffer_, bytes(kMaxData));
-  data.bytes = buffer_;
+  TRY(const std::uint64_t size, number(4));
+  if (size > kMaxData) return malformed("data that is too long");
+  // The room is kept from one to the next: large ones would be mapped and cleared each time.
+  if (buffer_.size() < size) buffer_.resize(size);
+  TRY_VOID(in_.read(std::span(buffer_).first(size)));
+  data.bytes = std::string_view(buffer_).substr(0, size);
   return data;
 }
 
