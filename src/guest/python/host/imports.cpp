@@ -17,13 +17,12 @@ namespace {
 constexpr std::array kCodeMakers = {"exec", "eval", "compile"};
 
 // What functions in C import when they are called, through the __import__ of whoever called them:
-// always with this one name wanted. They hold no powers of their own.
-constexpr const char* kWantedByC = "__doc__";
+// always with an empty list of names, which no statement has. They hold no powers of their own.
 constexpr std::array kHelpers = {"_strptime", "_compat_pickle", "collections.abc", "copyreg",
                                  "io",        "numbers",        "unicodedata",     "warnings"};
 
-bool is_helper(const std::string& module, const std::vector<std::string>& names) {
-  return names.size() == 1 && names.front() == kWantedByC &&
+bool is_helper(const std::string& module, PyObject* names) {
+  return names != nullptr && PyList_Check(names) && PyList_Size(names) == 0 &&
          std::ranges::find(kHelpers, module) != kHelpers.end();
 }
 
@@ -158,7 +157,7 @@ PyMethodDef kImport = {"__import__",
 // No names at all is the statement `import a.b`; an empty tuple asks for the module a.b itself.
 Ref import_for_cell(Cell& cell, const std::string& name, PyObject* names) {
   const std::vector<std::string> wanted = texts_of(names);
-  if (!is_granted(cell, name) && is_helper(name, wanted) && cell.grants().may_load(name)) {
+  if (!is_granted(cell, name) && is_helper(name, names) && cell.grants().may_load(name)) {
     return load(name);
   }
   if (!is_granted(cell, name))
