@@ -37,6 +37,7 @@ PythonEnd python_end(const SessionEnd& end) {
     case launch::LimitKind::Pids: return {"pids", end.sentence};
     case launch::LimitKind::Cpu: return {"cpu", end.sentence};
     case launch::LimitKind::Output: return {"output", end.sentence};
+    case launch::LimitKind::Disk: return {"disk", end.sentence};
   }
   return {"worker", end.sentence};
 }
