@@ -438,7 +438,7 @@ class PooledTest : public ManagedTest {
 TEST_F(PooledTest, SessionsGetBoxesThatWaitedAndTheirOwnWorkspaces) {
   constexpr int kMostTries = 100;
   for (int i = 0; i < kMostTries && manager_->counts().parked.hits < 3; ++i) {
-    const std::string name = "w" + std::to_string(i);
+    const std::string name = fmt::format("w{}", i);
     const auto made = make_over(name);
     ASSERT_TRUE(made) << made.error().message;
     const Told told = run(*made, "pwd; ls -A ..; echo mine > note");
