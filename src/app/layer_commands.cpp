@@ -35,7 +35,7 @@ Result<void> print_diff(const DiffOptions& options) {
   TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, uppers, original));
   if (options.json) return to_stdout(workspace::diff_to_json(changes) + "\n");
   if (options.stat) return workspace::write_stat(changes, uppers, original, to_stdout);
-  if (options.tar) return workspace::write_tar_gz(changes, upper, {}, to_stdout);
+  if (options.tar) return workspace::write_tar_gz(changes, uppers, {}, to_stdout);
   return workspace::write_unified(changes, uppers, original, reader_of_stdout(), to_stdout);
 }
 
