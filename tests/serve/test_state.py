@@ -103,8 +103,8 @@ class State(ServiceTest):
 
 
 class Tenants(ServiceTest):
-    SETTINGS = ('[[tokens]]\nname = "one"\nfile = "@BASE@/service/one"\nscopes = ["read", "create"]\n'
-                '[[tokens]]\nname = "two"\nfile = "@BASE@/service/two"\nscopes = ["read", "create"]\n')
+    SETTINGS = ('[[token]]\nname = "one"\nfile = "@BASE@/service/one"\nscopes = ["read", "create"]\n'
+                '[[token]]\nname = "two"\nfile = "@BASE@/service/two"\nscopes = ["read", "create"]\n')
     FILES = {"one": "secret-of-one", "two": "secret-of-two"}
     TOKEN = None
 
