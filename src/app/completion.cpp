@@ -69,6 +69,7 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"bind", Form::Path},
     {"LOCAL", Form::Path},
     {"config", Form::Path},
+    {"key-file", Form::Path},
     {"socket", Form::Path},
     {"token-file", Form::Path},
     {"state", Form::Directory},
@@ -96,6 +97,7 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"LAYER", Form::Layer, only_last},
     {"SESSION", Form::Layer, only_last},
     {"remove", Form::Layer},
+    {"from", Form::Layer, only_last},
 });
 
 // Amounts, names and patterns that only the caller knows.
@@ -106,6 +108,9 @@ constexpr auto kFree = std::to_array<std::string_view>({
     "only",      "reject",       "accept",     "publish",  "resolver",
     "listen",    "name",         "NAME",       "PATH",     "idle",
     "label",     "timeout",      "depth",      "arg",      "add-allowed-domain",
+    "count",
+    "limit",
+    "tenant",
     "c",
 });
 

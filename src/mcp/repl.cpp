@@ -272,6 +272,9 @@ asio::awaitable<ToolReply> Repl::call(ReplCall call) {
   const bool keeps_pages =
       act == Act::Refuse || act == Act::Report || act == Act::Busy || act == Act::Interrupt;
   if (!keeps_pages) log_.drop_pager();
+  // Named: g++ 12 destroys a braced list in an awaited call twice.
+  std::string no_code;
+  json::array nothing_before;
   switch (act) {
     case Act::Refuse: co_return error_reply(call.sandbox.problem);
     case Act::Start: {
@@ -280,12 +283,12 @@ asio::awaitable<ToolReply> Repl::call(ReplCall call) {
       co_return report({}, kIdle);
     }
     case Act::Report: co_await wait(call, until); co_return report({}, kIdle);
-    case Act::Interrupt: co_return co_await interrupt(call, {}, until);
+    case Act::Interrupt: co_return co_await interrupt(call, std::move(no_code), until);
     case Act::InterruptRun: co_return co_await interrupt(call, std::move(code), until);
     case Act::Restart: co_return co_await restart(call, std::move(code), until);
     case Act::ChangeRun: co_return co_await change(call, std::move(code), until);
     case Act::Input: co_return co_await send_input(call, std::move(code), until);
-    case Act::Run: co_return co_await run(call, std::move(code), until, {});
+    case Act::Run: co_return co_await run(call, std::move(code), until, std::move(nothing_before));
     case Act::Busy: break;
   }
   ToolReply reply = report({}, kIdle);
@@ -365,7 +368,8 @@ asio::awaitable<ToolReply> Repl::interrupt(const ReplCall& call, std::string cod
     reply.content.push_back(text_item(kDiscarded));
     co_return reply;
   }
-  co_return co_await run(call, std::move(code), until, {});
+  json::array nothing_before;
+  co_return co_await run(call, std::move(code), until, std::move(nothing_before));
 }
 
 asio::awaitable<ToolReply> Repl::restart(const ReplCall& call, std::string code,

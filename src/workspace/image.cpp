@@ -119,7 +119,13 @@ Result<void> make_image(const std::string& path, const ImageRequest& request) {
   return fill(root, request);
 }
 
-bool Room::is_full() const { return free_bytes < kBlock || free_inodes == 0; }
+// A disk refuses a large write while there is room for a small one, so what is left need not be
+// nothing.
+bool Room::is_full() const {
+  constexpr std::uint64_t kMostLeft = 2 << 20;
+  const std::uint64_t left = std::min(kMostLeft, (used_bytes + free_bytes) / 128);
+  return free_bytes < std::max(kBlock, left) || free_inodes == 0;
+}
 
 Result<Room> read_room(BorrowedFd dir) {
   struct statvfs info{};

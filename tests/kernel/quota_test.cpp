@@ -32,7 +32,7 @@ class Quota : public BoxTest {
     return probe(all, {"disk_fill", work_ + "/big", megabytes});
   }
   std::string guarantee(const Outcome& outcome) {
-    for (const auto& line : outcome.report.at("guarantees").as_array()) {
+    for (const auto& line : outcome.report.at("enforced").as_array()) {
       if (line.at("name").as_string() == "limit.disk") return line.at("by").as_string().c_str();
     }
     return "";
