@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace glovebox::launch {
@@ -14,6 +15,16 @@ void Box::kill() const {
   if (init && ::syscall(SYS_pidfd_send_signal, init.get(), SIGKILL, nullptr, 0) != 0 &&
       errno != ESRCH) {
     (void)::kill(pid, SIGKILL);
+  }
+}
+
+void Box::kill_and_reap() const {
+  if (!init) return;
+  kill();
+  siginfo_t info{};
+  while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(init.get()), &info, WEXITED) !=
+             0 &&
+         errno == EINTR) {
   }
 }
 

@@ -34,6 +34,8 @@ struct Box {
   bool was_parked = false;         // it was begun before it was asked for
 
   void kill() const;
+  // For a box that nobody supervises yet.
+  void kill_and_reap() const;
 };
 
 }  // namespace glovebox::launch

@@ -312,8 +312,11 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
     context.resolver_fds[i] = resolver->at(i).get();
   }
   auto cloned = clone_process(context, box);
-  if (context.network_is_given) TRY_VOID(networks_.leave());
-  return cloned;
+  if (!context.network_is_given) return cloned;
+  auto left = networks_.leave();
+  if (left) return cloned;
+  if (cloned) box.kill_and_reap();
+  return left;
 }
 
 Result<void> Launcher::clone_process(ChildContext& context, Box& box) {

@@ -30,15 +30,7 @@ bool has_ended(const ParkedBox& parked) {
 
 }  // namespace
 
-ParkedBox::~ParkedBox() {
-  if (!box.init) return;
-  box.kill();
-  siginfo_t info{};
-  while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(box.init.get()), &info,
-                  WEXITED) != 0 &&
-         errno == EINTR) {
-  }
-}
+ParkedBox::~ParkedBox() { box.kill_and_reap(); }
 
 Result<void> ParkedBoxes::open() {
   ended_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));

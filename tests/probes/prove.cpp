@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -52,9 +53,11 @@ bool has_one_identity() {
 }
 
 bool connects(int family, const sockaddr* address, socklen_t size) {
-  const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
-  const bool connected = connect(fd, address, size) == 0 || errno == EINPROGRESS;
+  const timeval patience{2, 0};  // what swallows the attempt has not let it through
+  const bool is_bounded = setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0;
+  const bool connected = !is_bounded || connect(fd, address, size) == 0;
   close(fd);
   return connected;
 }
