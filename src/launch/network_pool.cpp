@@ -22,9 +22,7 @@ Result<void> NetworkPool::open() {
 
 Result<bool> NetworkPool::add_one() {
   if (!own_ || ready_.size() >= kTarget) return false;
-  if (is_away_) TRY_VOID(leave());
   if (::unshare(CLONE_NEWNET) != 0) return fail_os(errno, "make a network namespace");
-  is_away_ = true;
   auto made = open_file(kOwnNetwork, O_RDONLY);
   int resolver[kResolverFds] = {-1, -1};
   const bool raised = raise_loopback() && open_resolver_sockets(resolver);
@@ -38,20 +36,17 @@ Result<bool> NetworkPool::add_one() {
 }
 
 Result<std::optional<NetworkPool::Resolver>> NetworkPool::enter() {
-  if (is_away_) TRY_VOID(leave());
   if (ready_.empty()) return std::optional<Resolver>();
   Ready chosen = std::move(ready_.back());
   ready_.pop_back();
   if (::setns(chosen.network.get(), CLONE_NEWNET) != 0) {
     return fail_os(errno, "enter a network namespace");
   }
-  is_away_ = true;
   return std::optional<Resolver>(std::move(chosen.resolver));
 }
 
 Result<void> NetworkPool::leave() {
   if (::setns(own_.get(), CLONE_NEWNET) != 0) return fail_os(errno, "leave a network namespace");
-  is_away_ = false;
   return {};
 }
 

@@ -42,7 +42,6 @@ class NetworkPool {
   };
 
   UniqueFd own_;
-  bool is_away_ = false;  // a leave() failed; it is tried again before anything else
   std::vector<Ready> ready_;
 };
 

@@ -241,8 +241,8 @@ class Trace {
 
   // The process that was made with a user namespace of its own; empty when there is none.
   std::string first_process() const {
-    const std::regex made(R"(^\d+ clone3\(.*CLONE_NEWUSER.*= (\d+)$)");
-    const std::regex resumed(R"(^\d+ <\.\.\. clone3 resumed>.*= (\d+)$)");
+    const std::regex made(R"(^\d+ +clone3\(.*CLONE_NEWUSER.*= (\d+)$)");
+    const std::regex resumed(R"(^\d+ +<\.\.\. clone3 resumed>.*= (\d+)$)");
     std::smatch match;
     for (const std::string& line : lines_) {
       if (std::regex_search(line, match, made) || std::regex_search(line, match, resumed)) {
