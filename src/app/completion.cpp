@@ -102,16 +102,12 @@ constexpr auto kValues = std::to_array<ValueOf>({
 
 // Amounts, names and patterns that only the caller knows.
 constexpr auto kFree = std::to_array<std::string_view>({
-    "if-policy", "memory",       "pids",       "cpu-time", "cpus",
-    "wall",      "output-limit", "open-files", "disk",     "inodes",
-    "hostname",  "uid",          "gid",        "connect",  "import",
-    "only",      "reject",       "accept",     "publish",  "resolver",
-    "listen",    "name",         "NAME",       "PATH",     "idle",
-    "label",     "timeout",      "depth",      "arg",      "add-allowed-domain",
-    "count",
-    "limit",
-    "tenant",
-    "c",
+    "if-policy",    "memory",     "pids",    "cpu-time", "cpus",     "wall",
+    "output-limit", "open-files", "disk",    "inodes",   "hostname", "uid",
+    "gid",          "connect",    "import",  "only",     "reject",   "accept",
+    "publish",      "resolver",   "listen",  "name",     "NAME",     "PATH",
+    "idle",         "label",      "timeout", "depth",    "arg",      "add-allowed-domain",
+    "count",        "limit",      "tenant",  "c",
 });
 
 // These run what follows "--"; the words are split off before CLI11 sees them.
