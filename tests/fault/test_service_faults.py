@@ -200,17 +200,18 @@ class FailingCalls(unittest.TestCase):
 
 class Exhaustion(unittest.TestCase):
     def test_without_descriptors_the_service_says_so_and_recovers(self):
-        service = Service(preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        limit = (200, 200)
+        service = Service("pool.size = 0\n", preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit))
         self.addCleanup(service.close)
         workspace = service.workspace("work")
         kept, refused = [], None
-        while refused is None and len(kept) < 100:
+        while refused is None and len(kept) < limit[0]:
             answer = service.post("/v1/isolated/session", {"workspace": {"path": workspace}}, tcp=False)
             if answer.status == 201:
                 kept.append(answer.json["session_id"])
             else:
                 refused = answer
-        self.assertIsNotNone(refused, "a hundred sessions with a hundred descriptors")
+        self.assertIsNotNone(refused, "as many sessions as descriptors")
         self.assertIn("code", refused.json)
         for session in kept:
             self.assertEqual(service.delete("/v1/isolated/session/" + session, tcp=False).status, 200)
