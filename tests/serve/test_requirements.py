@@ -332,7 +332,7 @@ class BoundedStorage(ServiceTest):
         session = Session(self.service, answer.json["session_id"])
         self.addCleanup(session.delete)
         self.assertNotEqual(session.run("head -c 8M /dev/zero > big").exit_code, 0)
-        self.assertGreaterEqual(session.upload(({"path": "big2"}, b"x" * 8_000_000)).status, 400)
+        self.assertGreaterEqual(session.upload(({"path": "big2"}, b"x" * 3_000_000)).status, 400)
 
 
 class Files(ServiceTest):
