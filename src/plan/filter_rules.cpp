@@ -590,16 +590,4 @@ FilterRules default_filter_rules(Architecture architecture) {
   return std::move(table).finish();
 }
 
-void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls) {
-  for (const std::string_view call : calls) rules.find(call)->otherwise = Verdict::notify();
-  constexpr std::pair<std::string_view, std::uint8_t> kFlagsOf[] = {
-      {"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}};
-  for (const auto& [name, argument] : kFlagsOf) {
-    rules.find(name)->clauses = {{{has_any(argument, MSG_FASTOPEN)}, Verdict::refuse(EOPNOTSUPP)}};
-  }
-  constexpr std::uint8_t kAddressOfSendto = 4;
-  const ArgumentTest has_address{kAddressOfSendto, kAll64, ArgumentTest::Relation::NoneOf, {0}};
-  rules.find("sendto")->clauses.push_back({{has_address}, Verdict::notify()});
-}
-
 }  // namespace glovebox::plan

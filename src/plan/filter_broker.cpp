@@ -1,0 +1,31 @@
+// The rules of a box whose calls about the network are answered from outside.
+#include "plan/filter_rules.h"
+
+#include <cerrno>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace glovebox::plan {
+namespace {
+
+ArgumentTest is_not_zero(std::uint8_t argument, std::uint64_t mask) {
+  return {argument, mask, ArgumentTest::Relation::NoneOf, {0}};
+}
+
+}  // namespace
+
+void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls) {
+  for (const std::string_view call : calls) rules.find(call)->otherwise = Verdict::notify();
+  constexpr std::pair<std::string_view, std::uint8_t> kFlagsOf[] = {
+      {"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}};
+  for (const auto& [name, argument] : kFlagsOf) {
+    rules.find(name)->clauses = {
+        {{is_not_zero(argument, MSG_FASTOPEN)}, Verdict::refuse(EOPNOTSUPP)}};
+  }
+  constexpr std::uint8_t kAddressOfSendto = 4;
+  rules.find("sendto")->clauses.push_back(
+      {{is_not_zero(kAddressOfSendto, kAll64)}, Verdict::notify()});
+}
+
+}  // namespace glovebox::plan
