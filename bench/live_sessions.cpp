@@ -8,7 +8,7 @@
 #include "plan/make_plan.h"
 #include "session/manager.h"
 #include "session/session.h"
-#include "support/measure.h"
+#include "support/managed.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -52,61 +52,13 @@ class Count final : public OutputReader {
   std::size_t bytes_ = 0;
 };
 
-// A Manager with its loop, and directories that go with it.
-class Bench {
- public:
-  static Result<std::unique_ptr<Bench>> open() {
-    auto bench = std::make_unique<Bench>();
-    std::string place = "/tmp/glovebox-bench-XXXXXX";
-    if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make a directory");
-    bench->place_ = place;
-    std::filesystem::create_directory(bench->place_ / "work");
-    ManagerSettings settings;
-    settings.launcher = beside_me("glovebox-launcher");
-    settings.state_directory = bench->place_ / "state";
-    settings.max_sessions = 2000;
-    TRY(bench->manager_, Manager::open(bench->loop_, settings));
-    return bench;
-  }
-  ~Bench() {
-    manager_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(place_, ignored);
-  }
-
-  Manager& manager() { return *manager_; }
-  asio::io_context& loop() { return loop_; }
-  SessionRequest request() const {
-    SessionRequest request;
-    request.workspaces.push_back({place_ / "work", std::nullopt, std::nullopt});
-    return request;
-  }
-
-  template <class T>
-  T await(asio::awaitable<T> work) {
-    std::optional<T> value;
-    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr problem, T result) {
-      if (problem) std::rethrow_exception(problem);
-      value.emplace(std::move(result));
-    });
-    loop_.restart();
-    while (!value) loop_.run_one();
-    return *std::move(value);
-  }
-
- private:
-  asio::io_context loop_{1};
-  std::filesystem::path place_;
-  std::unique_ptr<Manager> manager_;
-};
-
 RunRequest code(const char* text) {
   RunRequest request;
   request.code = text;
   return request;
 }
 
-Result<void> compare_runs(Bench& bench, int rounds) {
+Result<void> compare_runs(Managed& bench, int rounds) {
   TRY(launch::LauncherClient launcher,
       launch::LauncherClient::start(beside_me("glovebox-launcher")));
   plan::SandboxSpec spec;
@@ -159,7 +111,7 @@ struct Lives {
   std::vector<double> remove;
 };
 
-asio::awaitable<void> come_and_go(Bench& bench, Lives& lives) {
+asio::awaitable<void> come_and_go(Managed& bench, Lives& lives) {
   while (lives.left > 0) {
     --lives.left;
     const auto born = Clock::now();
@@ -182,7 +134,7 @@ asio::awaitable<void> come_and_go(Bench& bench, Lives& lives) {
   }
 }
 
-void measure_turnover(Bench& bench, int total, int at_a_time) {
+void measure_turnover(Managed& bench, int total, int at_a_time) {
   Lives lives;
   lives.left = total;
   int ended = 0;
@@ -225,7 +177,7 @@ Result<double> pipe_seconds() {
   return seconds_since(start);
 }
 
-Result<void> measure_stream(Bench& bench) {
+Result<void> measure_stream(Managed& bench) {
   TRY(const SessionInfo info, bench.await(bench.manager().create(bench.request())));
   TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
   const std::string text = "head -c " + std::to_string(kStreamed) + " /dev/zero";
@@ -267,7 +219,7 @@ std::uint64_t memory_of_all() {
   return kib << 10;
 }
 
-Result<void> measure_idle(Bench& bench, int many) {
+Result<void> measure_idle(Managed& bench, int many) {
   const std::uint64_t before = memory_of_all();
   Count count;
   std::vector<std::string> ids;
@@ -292,7 +244,7 @@ Result<void> measure_idle(Bench& bench, int many) {
 
 Result<void> run(int rounds) {
   std::signal(SIGPIPE, SIG_IGN);
-  TRY(const std::unique_ptr<Bench> bench, Bench::open());
+  TRY(const std::unique_ptr<Managed> bench, Managed::open());
   std::printf("%s; uid %u; %d rounds\n", host_line().c_str(), ::getuid(), rounds);
   TRY_VOID(compare_runs(*bench, rounds));
   for (const int at_a_time : {1, 2, 4, 8, 32}) measure_turnover(*bench, rounds, at_a_time);
@@ -304,14 +256,5 @@ Result<void> run(int rounds) {
 }  // namespace glovebox::bench
 
 int main(int argc, char** argv) {
-  const auto rounds =
-      argc > 1 ? glovebox::parse_count(argv[1]) : glovebox::Result<std::uint64_t>(500);
-  if (!rounds || *rounds == 0 || *rounds > 100'000) {
-    (void)std::fprintf(stderr, "usage: bench_live_sessions [ROUNDS]\n");
-    return 125;
-  }
-  const auto done = glovebox::bench::run(static_cast<int>(*rounds));
-  if (done) return 0;
-  (void)std::fprintf(stderr, "bench_live_sessions: %s\n", done.error().message.c_str());
-  return 1;
+  return glovebox::bench::bench_main(argc, argv, "bench_live_sessions", 500, glovebox::bench::run);
 }

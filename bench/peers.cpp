@@ -63,7 +63,7 @@ std::vector<Peer> all_peers(int filter, const std::string& bundle) {
       {"glovebox run",
        "everything, limits included",
        {beside_me("glovebox"), "run", "--", kCommand}},
-      {"bubblewrap", "no filter, no limits, no Landlock", bubblewrap(-1, {kCommand})},
+      {"bubblewrap", "no filter, no limits, no Landlock", bubblewrap(kNoFilter, {kCommand})},
       {"bubblewrap with a filter", "no limits, no Landlock", bubblewrap(filter, {kCommand})},
       {"unshare",
        "namespaces alone: the whole disk is there",

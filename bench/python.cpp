@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "session/manager.h"
 #include "session/python_host.h"
-#include "support/measure.h"
+#include "support/managed.h"
 
 #include <boost/asio/co_spawn.hpp>
 
@@ -30,58 +30,9 @@ constexpr const char* kSession = "session, created to first result";
 constexpr const char* kCell = "cell, created to first result";
 constexpr const char* kBubblewrap = "bwrap + python3 -I -S -c pass";
 
-std::string beside_me(const char* name) {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
-}
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-class Bench {
- public:
-  static Result<std::unique_ptr<Bench>> open() {
-    auto bench = std::make_unique<Bench>();
-    std::string place = "/tmp/glovebox-bench-XXXXXX";
-    if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make a directory");
-    bench->place_ = place;
-    ManagerSettings settings;
-    settings.launcher = beside_me("glovebox-launcher");
-    settings.state_directory = bench->place_ / "state";
-    settings.max_sessions = 2000;
-    TRY(bench->manager_, Manager::open(bench->loop_, settings));
-    return bench;
-  }
-  ~Bench() {
-    manager_.reset();
-    std::error_code ignored;  // a directory in /tmp harms nobody
-    std::filesystem::remove_all(place_, ignored);
-  }
-
-  Manager& manager() { return *manager_; }
-
-  template <class T>
-  T await(asio::awaitable<T> work) {
-    std::optional<T> value;
-    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr problem, T result) {
-      if (problem) std::rethrow_exception(problem);
-      value.emplace(std::move(result));
-    });
-    loop_.restart();
-    while (!value) loop_.run_one();
-    return *std::move(value);
-  }
-  // Lets the loop do what nobody waits for.
-  void idle(std::chrono::milliseconds time) {
-    loop_.restart();
-    loop_.run_for(time);
-  }
-
- private:
-  asio::io_context loop_{1};
-  std::filesystem::path place_;
-  std::unique_ptr<Manager> manager_;
-};
 
 SessionRequest request(plan::Backend backend, const std::vector<std::string>& terms) {
   SessionRequest request;
@@ -99,12 +50,12 @@ PythonMessage exec_message(std::uint64_t id, const std::string& source) {
 
 // A session with its channel.
 struct Box {
-  Bench& bench;
+  Managed& bench;
   std::string id;
   std::shared_ptr<PythonHost> host;
   std::uint64_t operations = 0;
 
-  static Result<Box> make(Bench& bench, const SessionRequest& order) {
+  static Result<Box> make(Managed& bench, const SessionRequest& order) {
     TRY(const SessionInfo info, bench.await(bench.manager().create(order)));
     TRY(auto host, bench.manager().python(info.id));
     TRY_VOID(host->attach());
@@ -126,14 +77,14 @@ struct Box {
   Result<void> remove() { return bench.await(bench.manager().remove(id, LayerFate::Remove)); }
 };
 
-Result<void> first_result(Bench& bench, plan::Backend backend) {
+Result<void> first_result(Managed& bench, plan::Backend backend) {
   TRY(Box box, Box::make(bench, request(backend, {})));
   TRY_VOID(box.exec("post(1)"));
   TRY_VOID(box.remove());
   return {};
 }
 
-Result<void> compare_starts(Bench& bench, int rounds) {
+Result<void> compare_starts(Managed& bench, int rounds) {
   const std::vector<std::string> other = {
       "/usr/bin/bwrap",   "--ro-bind", "/",  "/",  "--unshare-all", "--die-with-parent",
       "/usr/bin/python3", "-I",        "-S", "-c", "pass"};
@@ -155,7 +106,7 @@ Result<void> compare_starts(Bench& bench, int rounds) {
   return {};
 }
 
-Result<void> measure_messages(Bench& bench) {
+Result<void> measure_messages(Managed& bench) {
   TRY(Box box, Box::make(bench, request(plan::Backend::Process, {})));
   std::vector<Row> rows{{"exec post(1), to its answer", [&]() -> Result<void> {
                            TRY_VOID(box.exec("post(1)"));
@@ -175,7 +126,7 @@ Result<void> measure_messages(Bench& bench) {
 }
 
 // The same code in a session and in a bare interpreter, both timed from inside.
-Result<void> measure_guard(Bench& bench) {
+Result<void> measure_guard(Managed& bench) {
   const std::string loop =
       "import time\ndef f(n):\n    a = 0\n    d = {}\n    for i in range(n):\n        a += i * 3 % "
       "7\n"
@@ -238,7 +189,7 @@ Result<std::pair<std::uint64_t, std::size_t>> private_memory(const std::string& 
   return std::pair{sum, count};
 }
 
-Result<void> measure_memory(Bench& bench, int sessions) {
+Result<void> measure_memory(Managed& bench, int sessions) {
   std::vector<Box> boxes;
   for (int i = 0; i < sessions; ++i) {
     TRY(Box box, Box::make(bench, request(plan::Backend::Process, {})));
@@ -256,7 +207,7 @@ Result<void> run(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 100;
   const int sessions = argc > 2 ? std::atoi(argv[2]) : 200;
   std::printf("%s\n", host_line().c_str());
-  TRY(const std::unique_ptr<Bench> bench, Bench::open());
+  TRY(const std::unique_ptr<Managed> bench, Managed::open());
   TRY_VOID(compare_starts(*bench, rounds));
   TRY_VOID(measure_messages(*bench));
   TRY_VOID(measure_guard(*bench));

@@ -7,6 +7,7 @@
 #include "host/facts.h"
 #include "launch/client.h"
 #include "plan/make_plan.h"
+#include "support/bubblewrap.h"
 #include "support/measure.h"
 
 #include <cerrno>
@@ -24,36 +25,6 @@ namespace {
 
 constexpr const char* kTiny = "/usr/local/bin/glovebox-bench-tiny";
 
-std::vector<std::string> bubblewrap(const std::vector<std::string>& command) {
-  std::vector<std::string> argv{"/usr/bin/bwrap",
-                                "--unshare-all",
-                                "--ro-bind",
-                                "/usr",
-                                "/usr",
-                                "--ro-bind",
-                                "/etc",
-                                "/etc",
-                                "--symlink",
-                                "usr/bin",
-                                "/bin",
-                                "--symlink",
-                                "usr/lib",
-                                "/lib",
-                                "--symlink",
-                                "usr/lib64",
-                                "/lib64",
-                                "--proc",
-                                "/proc",
-                                "--dev",
-                                "/dev",
-                                "--tmpfs",
-                                "/tmp",
-                                "--die-with-parent",
-                                "--"};
-  argv.insert(argv.end(), command.begin(), command.end());
-  return argv;
-}
-
 // bash in bubblewrap that reads commands from a pipe; the end of each is a line that it prints.
 class PipedShell {
  public:
@@ -61,7 +32,8 @@ class PipedShell {
     int in[2];
     int out[2];
     if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) return fail_os(errno, "pipe");
-    const std::vector<std::string> words = bubblewrap({"/bin/bash", "--norc", "--noprofile"});
+    const std::vector<std::string> words =
+        bubblewrap(kNoFilter, {"/bin/bash", "--norc", "--noprofile"});
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -142,7 +114,9 @@ Result<void> run(int rounds) {
       {"session, tiny program from the shell", [&] { return run_code(warm, external); }},
       {"session, tiny program without a shell", [&] { return run_code(warm, direct); }},
       {"bubblewrap + bash -c 'echo hi'",
-       [] { return spawn_and_wait(bubblewrap({"/bin/bash", "-c", "echo hi >/dev/null"})); }},
+       [] {
+         return spawn_and_wait(bubblewrap(kNoFilter, {"/bin/bash", "-c", "echo hi >/dev/null"}));
+       }},
       {"session from nothing to its first output",
        [&]() -> Result<void> {
          TRY(session::Session fresh, session::Session::start(launcher, plan, {}));
@@ -169,14 +143,5 @@ Result<void> run(int rounds) {
 }  // namespace glovebox::bench
 
 int main(int argc, char** argv) {
-  const auto rounds =
-      argc > 1 ? glovebox::parse_count(argv[1]) : glovebox::Result<std::uint64_t>(200);
-  if (!rounds || *rounds == 0 || *rounds > 100'000) {
-    (void)std::fprintf(stderr, "usage: bench_session [ROUNDS]\n");
-    return 125;
-  }
-  const auto done = glovebox::bench::run(static_cast<int>(*rounds));
-  if (done) return 0;
-  (void)std::fprintf(stderr, "bench_session: %s\n", done.error().message.c_str());
-  return 1;
+  return glovebox::bench::bench_main(argc, argv, "bench_session", 200, glovebox::bench::run);
 }

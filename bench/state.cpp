@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "session/manager.h"
-#include "support/measure.h"
+#include "support/managed.h"
 
 #include <boost/asio/co_spawn.hpp>
 
@@ -33,74 +33,18 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-class Quiet final : public OutputReader {
- public:
-  asio::awaitable<Result<void>> take(guest::Stream /*stream*/,
-                                     std::string_view /*bytes*/) override {
-    co_return Result<void>();
-  }
-};
+Result<SessionInfo> start(Managed& bench) {
+  return bench.await(bench.manager().create(bench.request()));
+}
 
-class Bench {
- public:
-  Result<void> open() {
-    std::string place = "/var/tmp/glovebox-bench-XXXXXX";
-    if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make a directory");
-    place_ = place;
-    std::filesystem::create_directory(place_ / "work");
-    ManagerSettings settings;
-    settings.launcher =
-        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "glovebox-launcher";
-    settings.state_directory = place_ / "state";
-    TRY(manager_, Manager::open(loop_, settings));
-    return {};
-  }
-  ~Bench() {
-    if (manager_) await(manager_->stop(LayerFate::Remove));
-    manager_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(place_, ignored);
-  }
-
-  template <class T>
-  T await(asio::awaitable<T> work) {
-    std::optional<T> value;
-    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr thrown, T result) {
-      if (thrown) std::rethrow_exception(thrown);
-      value.emplace(std::move(result));
-    });
-    loop_.restart();
-    while (!value) loop_.run_one();
-    return *std::move(value);
-  }
-  void await(asio::awaitable<void> work) {
-    bool is_done = false;
-    asio::co_spawn(loop_, std::move(work), [&](std::exception_ptr) { is_done = true; });
-    loop_.restart();
-    while (!is_done) loop_.run_one();
-  }
-
-  Result<SessionInfo> start() {
-    SessionRequest request;
-    request.workspaces.push_back({place_ / "work", std::nullopt, std::nullopt});
-    return await(manager_->create(std::move(request)));
-  }
-  Result<void> run(const SessionInfo& info, const std::string& code) {
-    TRY(const std::shared_ptr<LiveSession> live, manager_->attach(info.id));
-    RunRequest request;
-    request.code = code;
-    Quiet quiet;
-    TRY(const RunResult result, await(live->run(std::move(request), quiet)));
-    return result.code == 0 ? Result<void>() : fail(Code::Os, "{} failed", code);
-  }
-  Manager& manager() { return *manager_; }
-  const std::filesystem::path& place() const { return place_; }
-
- private:
-  asio::io_context loop_{1};
-  std::filesystem::path place_;
-  std::unique_ptr<Manager> manager_;
-};
+Result<void> run_code(Managed& bench, const SessionInfo& info, const std::string& code) {
+  TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
+  RunRequest request;
+  request.code = code;
+  Ignored output;
+  TRY(const RunResult result, bench.await(live->run(std::move(request), output)));
+  return result.code == 0 ? Result<void>() : fail(Code::Os, "{} failed", code);
+}
 
 void print(const char* what, std::vector<double> values, const char* unit) {
   (void)std::printf("%-52s p50 %8.2f  p90 %8.2f %s\n", what, percentile(values, 0.5),
@@ -108,15 +52,15 @@ void print(const char* what, std::vector<double> values, const char* unit) {
 }
 
 // Forks, starts and recycles in turn, so that what disturbs one disturbs all.
-Result<void> measure_forks(Bench& bench) {
-  TRY(const SessionInfo parent, bench.start());
-  TRY_VOID(bench.run(parent, "mkdir many; for d in $(seq 100); do mkdir many/$d; for f in $(seq " +
-                                 std::to_string(kFiles / 100) +
-                                 "); do echo $f > many/$d/$f; done; done"));
+Result<void> measure_forks(Managed& bench) {
+  TRY(const SessionInfo parent, start(bench));
+  TRY_VOID(run_code(bench, parent,
+                    "mkdir many; for d in $(seq 100); do mkdir many/$d; for f in $(seq " +
+                        std::to_string(kFiles / 100) + "); do echo $f > many/$d/$f; done; done"));
   std::vector<double> forks, starts, recycles;
   for (int round = 0; round < 30; ++round) {
     // So that each fork has something to freeze.
-    TRY_VOID(bench.run(parent, "echo x > touched"));
+    TRY_VOID(run_code(bench, parent, "echo x > touched"));
     ForkRequest request;
     request.count = kChildren;
     auto begin = Clock::now();
@@ -127,7 +71,7 @@ Result<void> measure_forks(Bench& bench) {
       TRY_VOID(bench.await(bench.manager().remove(child.id, LayerFate::Remove)));
     }
     begin = Clock::now();
-    TRY(const SessionInfo fresh, bench.start());
+    TRY(const SessionInfo fresh, start(bench));
     starts.push_back(ms_since(begin));
     begin = Clock::now();
     TRY_VOID(bench.await(bench.manager().recycle(fresh.id, {})));
@@ -158,10 +102,10 @@ Result<void> write_content(const std::filesystem::path& path) {
   return out ? Result<void>() : fail(Code::Os, "{} cannot be written", path.string());
 }
 
-Result<void> measure_checkpoints(Bench& bench) {
+Result<void> measure_checkpoints(Managed& bench) {
   TRY_VOID(write_content(bench.place() / "work/content"));
-  TRY(const SessionInfo info, bench.start());
-  TRY_VOID(bench.run(info, "cp content copy"));
+  TRY(const SessionInfo info, start(bench));
+  TRY_VOID(run_code(bench, info, "cp content copy"));
   TRY(const checkpoint::Key key, checkpoint::make_key());
   std::vector<double> writes, reads, copies;
   for (int round = 0; round < 5; ++round) {
@@ -189,8 +133,8 @@ Result<void> measure_checkpoints(Bench& bench) {
 
 Result<void> measure() {
   (void)std::printf("%s\n", host_line().c_str());
-  Bench bench;
-  TRY_VOID(bench.open());
+  TRY(const std::unique_ptr<Managed> managed, Managed::open());
+  Managed& bench = *managed;
   TRY_VOID(measure_forks(bench));
   return measure_checkpoints(bench);
 }

@@ -58,7 +58,7 @@ std::vector<std::string> bubblewrap(int filter, const std::vector<std::string>& 
                                 "/home",
                                 "--die-with-parent",
                                 "--new-session"};
-  if (filter >= 0) argv.insert(argv.end(), {"--seccomp", std::to_string(filter)});
+  if (filter != kNoFilter) argv.insert(argv.end(), {"--seccomp", std::to_string(filter)});
   argv.emplace_back("--");
   argv.insert(argv.end(), command.begin(), command.end());
   return argv;

@@ -15,8 +15,8 @@ inline constexpr const char* kBubblewrap = "/usr/bin/bwrap";
 // A deny-list filter as people give it to bubblewrap, in a memfd that it inherits.
 Result<UniqueFd> bubblewrap_filter();
 
-// The whole command line. A filter below zero means none; else seek it to its start before each
-// use.
+// The whole command line. Seek a filter to its start before each use.
+inline constexpr int kNoFilter = -1;
 std::vector<std::string> bubblewrap(int filter, const std::vector<std::string>& command);
 
 // The tiny static program, put where every box sees it.

@@ -7,6 +7,9 @@
 
 #include <cerrno>
 #include <charconv>
+#include <memory>
+
+#include <unistd.h>
 
 namespace glovebox::serve {
 namespace {
@@ -187,6 +190,21 @@ Result<void, ApiError> check_available(const Call& call) {
   const auto counts = service.manager.counts();
   if (service.abilities.available || counts.alive + counts.dead > 0) return {};
   return refuse(503, "SERVICE_UNAVAILABLE", "isolation unavailable: {}", service.abilities.problem);
+}
+
+asio::awaitable<void> send_file(Call& call, const UniqueFd& file, std::uint64_t size) {
+  constexpr std::size_t kBuffer = 256 << 10;
+  const auto buffer = std::make_unique<char[]>(kBuffer);
+  std::uint64_t sent = 0;
+  while (sent < size) {
+    const ssize_t got = ::pread(file.get(), buffer.get(), kBuffer, static_cast<off_t>(sent));
+    if (got <= 0) co_return;  // the answer breaks off, which the client sees
+    sent += static_cast<std::uint64_t>(got);
+    const std::string_view piece(buffer.get(), static_cast<std::size_t>(got));
+    const auto passed = co_await call.exchange.send(piece);
+    if (!passed) co_return;
+  }
+  (void)co_await call.exchange.finish("");
 }
 
 Result<session::SessionInfo, ApiError> find_session(const Call& call) {

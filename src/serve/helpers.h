@@ -28,6 +28,9 @@ enum class Empty : std::uint8_t { Refuse, Fine };
 asio::awaitable<Result<boost::json::value, ApiError>> read_json(Call& call, Empty empty);
 Unknown unknown_fields(const Call& call);
 
+// Answers with what is in a file without a name, in pieces. The head has been sent.
+asio::awaitable<void> send_file(Call& call, const UniqueFd& file, std::uint64_t size);
+
 // The session of the route that the caller may see: 404 SESSION_NOT_FOUND otherwise. A token that
 // is not admin's sees its own sessions alone.
 Result<session::SessionInfo, ApiError> find_session(const Call& call);

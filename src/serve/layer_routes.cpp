@@ -15,8 +15,6 @@ namespace {
 namespace json = boost::json;
 using session::DiffForm;
 
-constexpr std::size_t kBuffer = 256 << 10;
-
 struct DiffChoice {
   DiffForm form;
   std::string_view type;
@@ -34,20 +32,6 @@ DiffChoice choose_form(const Request& request) {
     return {DiffForm::Unified, "text/x-diff; charset=utf-8"};
   }
   return {DiffForm::TarGz, "application/gzip"};
-}
-
-asio::awaitable<void> send_file(Call& call, const session::DiffBody& body) {
-  const auto buffer = std::make_unique<char[]>(kBuffer);
-  std::uint64_t sent = 0;
-  while (sent < body.size) {
-    const ssize_t got = ::pread(body.file.get(), buffer.get(), kBuffer, static_cast<off_t>(sent));
-    if (got <= 0) co_return;  // the answer breaks off, which the client sees
-    sent += static_cast<std::uint64_t>(got);
-    const std::string_view piece(buffer.get(), static_cast<std::size_t>(got));
-    const auto passed = co_await call.exchange.send(piece);
-    if (!passed) co_return;
-  }
-  (void)co_await call.exchange.finish("");
 }
 
 session::LayerChoice layer_of(const Request& request) {
@@ -140,7 +124,7 @@ asio::awaitable<Answer> session_diff(Call& call) {
         {"Content-Disposition", fmt::format("attachment; filename=\"{}.tar.gz\"", info.id)});
   }
   call.exchange.begin(std::move(head), Length{body->size});
-  co_await send_file(call, *body);
+  co_await send_file(call, body->file, body->size);
   co_return already_sent();
 }
 

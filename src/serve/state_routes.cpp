@@ -152,20 +152,6 @@ Result<std::vector<session::StateKind>, ApiError> read_kinds(
   return kinds;
 }
 
-asio::awaitable<void> send_checkpoint(Call& call, const session::CheckpointFile& file) {
-  const auto buffer = std::make_unique<char[]>(kBuffer);
-  std::uint64_t sent = 0;
-  while (sent < file.size) {
-    const ssize_t got = ::pread(file.file.get(), buffer.get(), kBuffer, static_cast<off_t>(sent));
-    if (got <= 0) co_return;  // the answer breaks off, which the client sees
-    sent += static_cast<std::uint64_t>(got);
-    const std::string_view bytes(buffer.get(), static_cast<std::size_t>(got));
-    const auto passed = co_await call.exchange.send(bytes);
-    if (!passed) co_return;
-  }
-  (void)co_await call.exchange.finish("");
-}
-
 // The body in a file without a name, whatever its size.
 asio::awaitable<Result<UniqueFd, ApiError>> spool_body(Call& call) {
   const Config& config = call.service.config;
@@ -287,7 +273,7 @@ asio::awaitable<Answer> checkpoint_session(Call& call) {
                   {"X-Glovebox-Tag", file->tag},
                   {"X-Glovebox-Used", file->used}};
   call.exchange.begin(std::move(head), Length{file->size});
-  co_await send_checkpoint(call, *file);
+  co_await send_file(call, file->file, file->size);
   co_return already_sent();
 }
 

@@ -1,6 +1,7 @@
 #include "fixture.h"
 
 #include "base/file.h"
+#include "support/process.h"
 
 #include <chrono>
 #include <csignal>
@@ -125,26 +126,7 @@ std::size_t count_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
-std::size_t count_descendants() {
-  std::multimap<pid_t, pid_t> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto stat = read_file(entry.path() / "stat");
-    if (!stat) continue;
-    std::istringstream rest(stat->substr(stat->rfind(')') + 2));
-    char state = 0;
-    pid_t parent = 0;
-    rest >> state >> parent;
-    children.emplace(parent, std::stoi(name));
-  }
-  std::vector<pid_t> found{::getpid()};
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const auto [first, last] = children.equal_range(found[i]);
-    for (auto it = first; it != last; ++it) found.push_back(it->second);
-  }
-  return found.size() - 1;
-}
+std::size_t count_descendants() { return test::descendants_of(::getpid()).size(); }
 
 std::size_t count_mounts() {
   const auto text = read_file("/proc/self/mountinfo");
