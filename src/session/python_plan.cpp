@@ -31,15 +31,18 @@ using authority::Rule;
 constexpr std::array<std::string_view, 3> kProgramDirectories = {"/usr/local/bin", "/usr/bin",
                                                                  "/bin"};
 
-// Kept by the Python host alone; the kernel cannot tell them from what any program does.
-bool is_for_host(const Capability& capability) {
+// Kept by the Python host or out here, and no part of the box: the kernel cannot tell them from
+// what any program does, or the box is not this cell's alone.
+bool is_for_host(const Capability& capability, plan::Backend backend) {
   if (const auto budget = authority::find_budget(capability)) {
-    return budget->kind == BudgetKind::Cpu || budget->kind == BudgetKind::Wall;
+    return budget->kind == BudgetKind::Cpu || budget->kind == BudgetKind::Wall ||
+           (budget->kind == BudgetKind::Output && backend == plan::Backend::Cell);
   }
   return std::holds_alternative<authority::Import>(capability) ||
          std::holds_alternative<authority::Subprocess>(capability) ||
          std::holds_alternative<authority::Clock>(capability) ||
          std::holds_alternative<authority::Random>(capability) ||
+         std::holds_alternative<authority::Secret>(capability) ||
          std::holds_alternative<authority::Channel>(capability);
 }
 
@@ -181,6 +184,19 @@ bool allows_any(const authority::AuthoritySet& set, auto&& is_kind) {
   });
 }
 
+// The box gets none of them.
+Result<void> take_secrets(PythonPlan& plan, plan::SandboxSpec& spec) {
+  for (const Rule& rule : spec.authority.rules()) {
+    const auto* secret = std::get_if<authority::Secret>(&rule.capability);
+    if (secret == nullptr || rule.effect != Effect::Allow) continue;
+    if (!spec.secrets.contains(secret->name.text())) {
+      return fail(Code::NotFound, "secret={}: there is no such secret here", secret->name.text());
+    }
+  }
+  plan.secrets = std::exchange(spec.secrets, {});
+  return {};
+}
+
 bool is_network(const Capability& capability) {
   return std::holds_alternative<authority::ConnectTCP>(capability) ||
          std::holds_alternative<authority::ListenTCP>(capability) ||
@@ -210,8 +226,13 @@ Result<PythonPlan> plan_python(const SessionRequest& request, const std::string&
   if (const auto wall = spec.authority.budget(BudgetKind::Wall)) {
     plan.wall = std::chrono::milliseconds(static_cast<std::int64_t>(*wall));
   }
+  if (plan.backend == plan::Backend::Cell) {
+    plan.output_bytes = spec.authority.budget(BudgetKind::Output);
+  }
+  TRY_VOID(take_secrets(plan, spec));
   std::vector<Rule> rules = spec.authority.rules();
-  std::erase_if(rules, [](const Rule& rule) { return is_for_host(rule.capability); });
+  std::erase_if(rules,
+                [&](const Rule& rule) { return is_for_host(rule.capability, plan.backend); });
   TRY(spec.authority, authority::AuthoritySet::from_rules(rules));
   spec.backend = plan::Backend::Process;
   if (spec.workspaces.empty()) spec.cwd = std::string(plan::kHomeInside);
@@ -222,7 +243,7 @@ Result<PythonPlan> plan_python(const SessionRequest& request, const std::string&
 std::vector<std::string> python_terms(const PythonPlan& plan) {
   std::vector<std::string> terms;
   for (const Rule& rule : plan.authority.rules()) {
-    if (rule.effect != Effect::Silent && is_for_host(rule.capability)) {
+    if (rule.effect != Effect::Silent && is_for_host(rule.capability, plan.backend)) {
       terms.push_back(authority::to_text(rule));
     }
   }
@@ -281,6 +302,7 @@ std::string python_begin(const PythonPlan& plan) {
   begin["paths"] = std::move(paths);
   begin["imports"] = std::move(imports);
   begin["capabilities"] = std::move(capabilities);
+  begin["last_request"] = plan.last_request;
   begin["network"] = allows_any(plan.authority, is_network);
   begin["unix"] = allows_any(plan.authority, [](const Capability& capability) {
     return std::holds_alternative<authority::ConnectUnix>(capability);
