@@ -86,7 +86,7 @@ Result<void> PythonHost::begin(PythonPlan plan, PythonCallbacks callbacks) {
 }
 
 Result<void> PythonHost::send_begin() {
-  broker_ = std::make_unique<PythonBroker>(loop_, worker_->box(), plan_);
+  broker_ = std::make_shared<PythonBroker>(loop_, worker_->box(), plan_);
   worker_->add(number_, weak_from_this());
   last_use_ = std::chrono::steady_clock::now();
   return worker_->send(PythonOrder::Begin, number_,
@@ -96,6 +96,7 @@ Result<void> PythonHost::send_begin() {
 Result<void> PythonHost::restart(std::shared_ptr<PythonWorker> worker, std::uint32_t number) {
   worker_ = std::move(worker);
   number_ = number;
+  ++seating_;
   TRY_VOID(send_begin());
   give(text_message({{"ev", "restart"},
                      {"reason", "worker"},
@@ -143,10 +144,11 @@ Result<void> PythonHost::take_from_client(PythonMessage message) {
   if (std::ranges::find(kOperations, op) == kOperations.end()) {
     return fail(Code::Invalid, "there is no operation '{}'", op.substr(0, 64));
   }
-  return take_operation(*id, std::move(message));
+  return take_operation(*id, op, std::move(message));
 }
 
-Result<void> PythonHost::take_operation(std::uint64_t id, PythonMessage message) {
+Result<void> PythonHost::take_operation(std::uint64_t id, std::string_view op,
+                                        PythonMessage message) {
   const bool is_double = std::ranges::find(operations_, id, &Operation::id) != operations_.end();
   if (is_double) return fail(Code::Invalid, "an operation with the id {} is under way", id);
   if (end_) {
@@ -163,7 +165,7 @@ Result<void> PythonHost::take_operation(std::uint64_t id, PythonMessage message)
                          {"kind", "invalid"}}}}));
     return {};
   }
-  operations_.push_back({id, std::move(message)});
+  operations_.push_back({id, std::move(message), op == "stats"});
   start_next();
   return {};
 }
@@ -275,9 +277,17 @@ void PythonHost::give_error(std::uint64_t id, const PythonEnd& end) {
 
 asio::awaitable<void> PythonHost::take(PythonWord word, PythonMessage message) {
   const auto self = shared_from_this();
-  if (end_) co_return;
+  if (end_ || is_too_much(message.bytes.size())) co_return;
   const auto taken = co_await take_word(word, message);
   if (!taken) close({"invalid", taken.error().message});
+}
+
+// Counts what came out, and ends what goes beyond the budget of a cell.
+bool PythonHost::is_too_much(std::size_t bytes) {
+  output_bytes_ += bytes;
+  if (!plan_.output_bytes || output_bytes_ <= *plan_.output_bytes) return false;
+  close({"output", "the session printed more than it may"});
+  return true;
 }
 
 asio::awaitable<Result<void>> PythonHost::take_word(PythonWord word, PythonMessage& message) {
@@ -285,7 +295,7 @@ asio::awaitable<Result<void>> PythonHost::take_word(PythonWord word, PythonMessa
   last_use_ = std::chrono::steady_clock::now();
   switch (word) {
     case PythonWord::Answer: {
-      CO_TRY_VOID(take_answer(head));
+      CO_TRY_VOID(take_answer(head, message));
       give(std::move(message));
       start_next();
       break;
@@ -327,7 +337,7 @@ Result<void> PythonHost::take_over(const json::object& head) {
   return {};
 }
 
-Result<void> PythonHost::take_answer(const json::object& head) {
+Result<void> PythonHost::take_answer(const json::object& head, PythonMessage& message) {
   const auto id = id_of(head);
   const std::string ev = text_of(head, "ev");
   const bool is_result = ev == "result" && head.contains("value");
@@ -336,6 +346,11 @@ Result<void> PythonHost::take_answer(const json::object& head) {
   if (operations_.empty() || !operations_.front().is_sent || !id || *id != operations_.front().id ||
       (!is_result && !is_error)) {
     return fail(Code::Invalid, "the interpreter answered what nobody had asked");
+  }
+  if (operations_.front().is_stats && is_result && head.at("value").is_object()) {
+    json::object counted = head;
+    counted["value"].as_object()["output_bytes"] = output_bytes_;
+    message = text_message(counted);
   }
   operations_.pop_front();
   wall_.cancel();
@@ -372,6 +387,7 @@ Result<void> PythonHost::take_request(const json::object& head, PythonMessage me
   if (asked_.size() + served_.size() >= kMaxRequests) {
     return fail(Code::Exhausted, "the interpreter has {} requests under way", kMaxRequests);
   }
+  plan_.last_request = std::max(plan_.last_request, *id);
   if (handled_.contains(text_of(head, "capability"))) {
     asked_.insert(*id);
     give(std::move(message));
@@ -388,9 +404,11 @@ asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self
   if (!head) co_return;  // it was one a moment ago
   const std::string action =
       fmt::format("request:{}.{}", text_of(*head, "capability"), text_of(*head, "action"));
-  BrokerAnswer answer = co_await self->broker_->execute(*head, std::move(message));
+  const std::uint64_t seating = self->seating_;
+  const std::shared_ptr<PythonBroker> broker = self->broker_;
+  BrokerAnswer answer = co_await broker->execute(*head, std::move(message));
+  if (self->end_ || seating != self->seating_) co_return;  // who asked is gone
   self->served_.erase(id);
-  if (self->end_) co_return;
   if (!answer.denied.empty()) {
     const json::object denial = {{"ev", "denial"},
                                  {"capability", answer.denied},
@@ -405,7 +423,7 @@ asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self
 
 // Words that did not come through the channel: what native code prints.
 void PythonHost::take_stray(std::string_view text) {
-  if (end_ || kept_bytes_ > kMaxKeptBytes) return;
+  if (end_ || is_too_much(text.size()) || kept_bytes_ > kMaxKeptBytes) return;
   const std::string shown(text.substr(0, kMostStray));
   json::object event = {{"ev", "output"}, {"stream", "stderr"}};
   std::string plain;

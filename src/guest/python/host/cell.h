@@ -43,7 +43,9 @@ class Cell {
 
   // Reader's thread.
   void deliver(Order order, Frame frame);
-  void cancel(std::uint64_t id);
+  // Whether it is under way. A cell among others then has a visitor announced, who must come
+  // (cells.cpp): until he has been, what he raises could hit another operation.
+  bool cancel(std::uint64_t id);
   void end();
 
   // Cell's thread, in the order of their use. False with an exception set; of await_begin without
@@ -81,6 +83,8 @@ class Cell {
   unsigned long thread_id = 0;    // Python's
   std::atomic<int> visitors = 0;  // threads that are about to raise something in this one
   PyInterpreterState* interpreter = nullptr;
+  // Of a cell among others: what its interpreter has allocated.
+  const std::atomic<std::uint64_t>* memory_used = nullptr;
 
  private:
   struct Operation {
@@ -99,6 +103,8 @@ class Cell {
   Ref call(PyObject* message);
   Ref find_target(const std::string& target);
   Ref stats() const;
+  std::uint64_t cpu_us() const;
+  std::uint64_t memory_bytes() const;
   void finish_operation();
   void flush_output();
   void describe_error(Encoder& out, PyObject* type, PyObject* error, PyObject* trace);
@@ -115,6 +121,7 @@ class Cell {
   std::uint64_t executed_ = 0;
   std::uint64_t operations_ = 0;
   std::uint64_t last_us_ = 0;
+  std::uint64_t cpu_start_us_ = 0;
   std::uint64_t denials_ = 0;
 
   std::mutex mutex_;  // of what is below
