@@ -91,6 +91,7 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"oversized-output", Form::Words, oversized_words},
     {"python", Form::Path},
     {"add-writable-root", Form::Directory},
+    {"checkpoint-dir", Form::Directory},
     {"debug-dir", Form::Directory},
     {"waive", Form::Words, waivable_words},
     {"accept-rule", Form::Words, gate_rule_names},

@@ -58,6 +58,24 @@ tl::unexpected<Error> unexpected_frame(const char* what, Id id) {
               id);
 }
 
+// Code that fits goes with the run, because every frame wakes the agent; else in parts before it.
+Result<std::vector<Request>> frames_of(Id id, StartRun& run) {
+  if (run.code.size() <= kMaxChunk && encode(Frame<Request>{id, 0, run})) {
+    std::vector<Request> one{run};
+    run.code.clear();
+    return one;
+  }
+  const std::string code = std::exchange(run.code, {});
+  // Whether the rest fits is known before the first part is sent.
+  TRY_VOID(encode(Frame<Request>{id, 0, run}));
+  std::vector<Request> frames;
+  for (std::size_t at = 0; at < code.size(); at += kMaxChunk) {
+    frames.emplace_back(CodePart{code.substr(at, kMaxChunk)});
+  }
+  frames.emplace_back(run);
+  return frames;
+}
+
 }  // namespace
 
 AgentLink::AgentLink(UniqueFd socket, Transport transport) : wire_(std::move(socket), transport) {}
@@ -90,13 +108,8 @@ Result<Id> AgentLink::start_run(StartRun run) {
   }
   if (run.io == RunIo::Terminal) run.input = RunInput::Streamed;
   const Id id = last_id_ + 1;
-  const std::string code = std::exchange(run.code, {});
-  // Whether the rest fits is known before the first part is sent.
-  TRY_VOID(encode(Frame<Request>{id, 0, run}));
-  for (std::size_t at = 0; at < code.size(); at += kMaxChunk) {
-    TRY_VOID(send(id, CodePart{code.substr(at, kMaxChunk)}));
-  }
-  TRY_VOID(send(id, run));
+  TRY(std::vector<Request> frames, frames_of(id, run));
+  for (Request& frame : frames) TRY_VOID(send(id, std::move(frame)));
   last_id_ = id;
   if (run.mode == RunMode::Shell) shell_run_ = id;
   runs_[id] = RunBook{std::move(run)};

@@ -21,6 +21,9 @@ constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 // The kernel takes no argument longer than 128 KiB (execve(2)).
 constexpr std::size_t kMaxArgument = std::size_t{100} << 10;
 
+// How long the start of a run in the shell may wait for its end.
+constexpr std::chrono::microseconds kMoment{300};
+
 bool has_nul(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 
 // What no shell and no execve can be given is refused here, before anything was made.
@@ -111,7 +114,12 @@ Result<void> Agent::start_in_shell(Id id, const StartRun& run, std::string_view 
     record.held_input.push_back(std::move(pipes.input->read));
     ends.emplace_back(Stream::Input, std::move(pipes.input->write));
   }
-  return hand_over(id, std::move(ends));
+  // A run that is over in a moment is told in one go, start and end: that wakes the supervisor once
+  // instead of three times. One that takes longer is told of a little later.
+  const bool is_over = shell_->await_mark(kMoment);
+  TRY_VOID(hand_over(id, std::move(ends)));
+  if (is_over) on_marks();
+  return {};
 }
 
 // Tells of the start, and gives the outer ends of the run's pipes away: to the supervisor, or to

@@ -175,6 +175,12 @@ void PersistentShell::read_marks() {
   }
 }
 
+bool PersistentShell::await_mark(std::chrono::microseconds most) const {
+  pollfd wait{marks_.get(), POLLIN, 0};
+  const timespec time{0, std::chrono::nanoseconds(most).count()};
+  return ::ppoll(&wait, 1, &time, nullptr) > 0;
+}
+
 std::optional<std::uint32_t> PersistentShell::take_end() {
   read_marks();
   if (!end_) return std::nullopt;

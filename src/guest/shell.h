@@ -13,6 +13,7 @@
 #include "guest/process_tree.h"
 #include "guest/protocol.h"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -45,6 +46,8 @@ class PersistentShell {
   pid_t pid() const { return pid_; }
   // Readable when a run may have ended.
   BorrowedFd marks() const { return marks_; }
+  // Waits until marks() is readable, less than a second.
+  bool await_mark(std::chrono::microseconds most) const;
 
   // Fresh pipes for the next run. prepare() makes them ahead of time.
   Result<ShellPipes> take_pipes(RunInput input);

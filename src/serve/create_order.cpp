@@ -178,6 +178,16 @@ std::optional<authority::Capability> read_budget(const authority::BudgetInfo& in
   return *std::move(made);
 }
 
+std::string_view example_of(authority::Unit unit) {
+  switch (unit) {
+    case authority::Unit::Milliseconds: return "\"30s\"";
+    case authority::Unit::Bytes: return "\"256MiB\"";
+    case authority::Unit::Count: return "64";
+    case authority::Unit::PerSecond: return "\"20/s\"";
+  }
+  return "";
+}
+
 void read_limits(ObjectReader& reader, CreateOrder& order,
                  std::vector<authority::Capability>& handed, BodyProblems& problems,
                  Unknown unknown) {
@@ -191,10 +201,7 @@ void read_limits(ObjectReader& reader, CreateOrder& order,
     if (budget) {
       handed.push_back(*std::move(budget));
     } else {
-      inner.wrong(info.word, fmt::format("an amount such as {}",
-                                         info.unit == authority::Unit::Milliseconds ? "\"30s\""
-                                         : info.unit == authority::Unit::Bytes      ? "\"256MiB\""
-                                                                                    : "64"));
+      inner.wrong(info.word, fmt::format("an amount such as {}", example_of(info.unit)));
     }
   }
   if (const value* cpus = inner.find("cpus")) {

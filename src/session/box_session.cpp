@@ -90,8 +90,9 @@ asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
     co_return unexpected(*start_problem_);
   }
   if (plan.network) {
-    most_connections_ = plan.network->authority.budget(authority::BudgetKind::Connections);
-    most_egress_ = plan.network->authority.budget(authority::BudgetKind::EgressBytes);
+    for (const authority::BudgetKind kind : authority::kNetworkBudgets) {
+      network_budgets_[kind] = plan.network->authority.budget(kind);
+    }
   }
   ready_at_ = std::chrono::steady_clock::now();
   watch_wall();

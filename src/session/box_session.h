@@ -218,8 +218,7 @@ class BoxSession final : public LiveSession {
   asio::steady_timer timer_;  // of the start, then of the end
   asio::steady_timer wall_;
   std::chrono::steady_clock::time_point ready_at_;  // from when on its time counts
-  std::optional<std::uint64_t> most_connections_;   // budgets that the broker keeps
-  std::optional<std::uint64_t> most_egress_;
+  std::map<authority::BudgetKind, std::optional<std::uint64_t>> network_budgets_;
   std::optional<Error> start_problem_;
   guest::ShellKind shell_ = guest::ShellKind::None;
   std::shared_ptr<TurnQueue> queue_;

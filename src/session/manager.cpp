@@ -80,6 +80,7 @@ Result<void> SessionManager::open() {
   preparing.layer_root = state + "/layers";
   preparing.hidden = settings_.hidden;
   preparing.hidden.push_back(state);
+  preparing.secrets = settings_.secrets_directory;
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
   preparing.interpreter_roots = settings_.interpreter_roots;

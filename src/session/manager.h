@@ -56,6 +56,8 @@ struct ManagerSettings {
   // where looking takes long: when it is too much, the session with the largest layer ends.
   std::uint64_t most_layer_bytes = 0;
   std::size_t pool_threads = 2;
+  // Where the secrets are that requests may name; empty: none can be handed in.
+  std::string secrets_directory;
   // Policies that requests may name; without it, the templates of the product alone. A request
   // never names a file.
   std::shared_ptr<policy::PolicyStore> policies;
