@@ -7,6 +7,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
@@ -232,11 +233,13 @@ void SessionManager::end_cell(const EntryPointer& entry, const PythonEnd& end) {
 }
 
 // A cell whose worker was killed because of another begins anew. Later: this is called while the
-// worker tells all of its cells.
+// worker tells all of its cells, and co_spawn() alone would begin at once.
 bool SessionManager::reseat(const std::string& id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || is_stopping_ || found->second->is_being_removed) return false;
-  asio::co_spawn(loop_, reseat_cell(*this, is_there_, id), asio::detached);
+  asio::post(loop_, [this, there = std::weak_ptr<bool>(is_there_), id] {
+    if (!there.expired()) asio::co_spawn(loop_, reseat_cell(*this, there, id), asio::detached);
+  });
   return true;
 }
 

@@ -133,7 +133,8 @@ Result<void> PythonHost::take_from_client(PythonMessage message) {
   const std::string op = text_of(head, "op");
   last_use_ = std::chrono::steady_clock::now();
   if (op == "post") {
-    if (is_over()) return {};
+    // One whose worker is lost begins anew, with nothing of what it was sent.
+    if (is_over() || worker_->is_over()) return {};
     return worker_->send(PythonOrder::Post, number_, message);
   }
   if (op == "handle") return take_handle(head);
@@ -173,6 +174,7 @@ Result<void> PythonHost::take_operation(std::uint64_t id, std::string_view op,
 // One operation at a time is with the interpreter; those behind it can still be taken back.
 void PythonHost::start_next() {
   if (operations_.empty() || operations_.front().is_sent || end_) return;
+  if (worker_->is_over()) return;  // what waits is for the next one
   Operation& first = operations_.front();
   first.is_sent = true;
   const auto sent =

@@ -10,13 +10,16 @@ from channel import Box, Ended, Failed, imports, start
 
 MANY = int(os.environ.get("GLOVEBOX_CELLS", "100"))
 
+# Each channel is a request that goes on, over a connection of its own.
+LIMITS = "[sessions]\nmax = 4000\n[limits]\nrequests = 4000\nconnections = 4000\n"
+
 
 class CellTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each cell
-        cls.service = start(settings="[session]\nmax_sessions = 2000\n" if MANY > 900 else "")
+        cls.service = start(settings=LIMITS if MANY > 400 else "")
 
     @classmethod
     def tearDownClass(cls):
@@ -139,6 +142,27 @@ class CellTest(unittest.TestCase):
                     other.exec("import math")
                 self.assertEqual(caught.exception.kind, "policy")
                 self.assertEqual(self.workers(), 1)
+
+    def test_an_answer_for_the_old_cell_is_none_for_the_new(self):
+        cell = self.cell()
+        cell.send({"op": "handle", "capability": "database"})
+        number = cell.begin("exec", source="request('database', 'old')")
+        while not cell.requests:
+            cell.step()
+        old = cell.requests.pop()
+        with self.assertRaises(Failed):
+            self.cell({"kind": "wall_budget", "ms": 500}).exec(self.STUBBORN["never returns"])
+        with self.assertRaises(Failed) as caught:
+            cell.wait(number)
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("ended", "worker"))
+        number = cell.begin("exec", source="post(request('database', 'new'))")
+        while not cell.requests:
+            cell.step()
+        new = cell.requests.pop()
+        cell.send({"op": "reply", "id": old["id"], "value": "stale"})
+        cell.send({"op": "reply", "id": new["id"], "value": "fresh"})
+        cell.wait(number)
+        self.assertEqual(cell.recv(), "fresh")
 
     def test_a_crash_of_the_worker_is_told_to_all_of_its_cells(self):
         other = self.cell(*imports("math"))

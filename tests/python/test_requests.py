@@ -126,13 +126,6 @@ class RequestTest(unittest.TestCase):
 
     # ---- secret ------------------------------------------------------------------------------
 
-    def setUp(self):
-        if "_secret" in self.id() and "_not_there" not in self.id():
-            answer = self.service.post("/v1/isolated/session", {"python": {}, "capabilities": [
-                {"kind": "secret", "name": "key"}]})
-            if answer.status != 201:
-                self.skipTest(f"this service keeps no secrets for sessions: {answer.json['message']}")
-
     def test_a_secret_signs_and_stays_outside(self):
         for backend in ("process", "cell"):
             with self.subTest(backend):
