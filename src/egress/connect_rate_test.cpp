@@ -35,8 +35,9 @@ TEST(ConnectRate, ASecondsWorthAtOnceAndThenAtThePace) {
     rate.set(budget);
     const Endpoint to = place("192.0.2.1", 443);
     EXPECT_EQ(spend_all(rate, to, kStart), budget);
-    const nanoseconds pace = nanoseconds(std::chrono::seconds(1)) / budget + nanoseconds(1);
-    EXPECT_EQ(rate.spend(to, kStart + pace - nanoseconds(2)), Spent::TooSoon) << budget;
+    // Never earlier than the budget has it, not by a part of a nanosecond.
+    const nanoseconds pace((1'000'000'000 + budget - 1) / budget);
+    EXPECT_EQ(rate.spend(to, kStart + pace - nanoseconds(1)), Spent::TooSoon) << budget;
     EXPECT_EQ(rate.spend(to, kStart + pace), Spent::Yes) << budget;
     EXPECT_EQ(rate.spend(to, kStart + pace), Spent::TooSoon) << budget;
     EXPECT_EQ(spend_all(rate, to, kStart + milliseconds(2500)), budget) << "no more than it holds";
