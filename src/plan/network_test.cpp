@@ -109,7 +109,8 @@ TEST(NetworkPlan, MessagesWaitUnlessTheyAreOfAStream) {
     seccomp_data data{};
     data.nr = static_cast<int>(default_filter_rules().find(name)->number);
     data.arch = audit_architecture(kNativeArchitecture);
-    for (const std::uint64_t flags : {0, MSG_DONTWAIT, MSG_MORE | MSG_EOR}) {
+    for (const int bits : {0, int{MSG_DONTWAIT}, MSG_MORE | MSG_EOR}) {
+      const auto flags = static_cast<std::uint64_t>(bits);
       data.args[argument] = flags | std::uint64_t{1} << 40U;
       EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_USER_NOTIF) << name << flags;
       EXPECT_EQ(evaluate_filter(plan_with({}).filter, data), SECCOMP_RET_ALLOW) << name << flags;

@@ -368,8 +368,12 @@ Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSo
     TRY(request.base, source->make_base());
   }
   TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
-  TRY(UniqueFd hold, layer.hold());
-  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Remove);
+  auto hold = layer.hold();
+  if (!hold) {
+    (void)workspace::remove_layer(*layers_, layer.facts().id);  // else the next service does
+    return unexpected(std::move(hold).error());
+  }
+  return HeldLayer(layers_, std::move(layer), *std::move(hold), IfUnused::Remove);
 }
 
 Result<HeldLayer> Preparer::old_layer(const plan::Workspace& over, const std::string& id) {

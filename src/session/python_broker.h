@@ -28,8 +28,8 @@ class PythonBroker {
  public:
   // What is done with files and programs is done in the box, by its agent: the kernel holds it to
   // the same view as the cell.
-  PythonBroker(asio::io_context& loop, std::shared_ptr<LiveSession> box, const PythonPlan& plan)
-      : loop_(loop), box_(std::move(box)), plan_(plan) {}
+  PythonBroker(std::shared_ptr<LiveSession> box, const PythonPlan& plan)
+      : box_(std::move(box)), plan_(plan) {}
 
   // `head` is a checked request message, `message` the whole of it.
   asio::awaitable<BrokerAnswer> execute(boost::json::object head, PythonMessage message);
@@ -42,7 +42,6 @@ class PythonBroker {
   asio::awaitable<Result<boost::json::object>> write_file(const BrokerRequest& request);
   asio::awaitable<Result<boost::json::object>> run_command(const BrokerRequest& request);
 
-  asio::io_context& loop_;
   std::shared_ptr<LiveSession> box_;
   const PythonPlan& plan_;
 };

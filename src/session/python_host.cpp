@@ -86,7 +86,7 @@ Result<void> PythonHost::begin(PythonPlan plan, PythonCallbacks callbacks) {
 }
 
 Result<void> PythonHost::send_begin() {
-  broker_ = std::make_shared<PythonBroker>(loop_, worker_->box(), plan_);
+  broker_ = std::make_shared<PythonBroker>(worker_->box(), plan_);
   worker_->add(number_, weak_from_this());
   last_use_ = std::chrono::steady_clock::now();
   return worker_->send(PythonOrder::Begin, number_,
