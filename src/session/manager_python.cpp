@@ -153,23 +153,43 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
 
 // --- cells ---------------------------------------------------------------------------------------
 
+std::shared_ptr<SessionManager::CellWorker> SessionManager::fitting_worker(
+    const std::optional<std::string>& key, const std::string& owner) const {
+  const auto fits = [&](const std::shared_ptr<CellWorker>& each) {
+    if (!key || each->key != *key || each->owner != owner) return false;
+    const auto& worker = each->box.worker;
+    if (!worker) return true;
+    return worker->cell_count() < kMaxCells && !worker->is_over() && !worker->culprit;
+  };
+  const auto found = std::ranges::find_if(cell_workers_, fits);
+  return found == cell_workers_.end() ? nullptr : *found;
+}
+
+// One that is there, or on its way, before another is made: when a worker is killed, all of its
+// cells come here at the same moment.
 asio::awaitable<Result<std::shared_ptr<SessionManager::CellWorker>>>
 SessionManager::find_cell_worker(std::shared_ptr<Prepared> prepared,
                                  std::optional<std::string> key) {
   const std::string owner = owner_of(prepared->effective);
-  for (const auto& each : cell_workers_) {
-    const bool fits = key && each->key == *key && each->owner == owner;
-    const bool has_room = each->box.worker->cell_count() < kMaxCells;
-    if (fits && has_room && !each->box.worker->is_over() && !each->box.worker->culprit) {
-      co_return each;
-    }
+  while (const auto found = fitting_worker(key, owner)) {
+    if (found->box.worker) co_return found;
+    CO_TRY(const auto turn, co_await found->start->take(WhenBusy::Wait));
+    if (found->problem) co_return unexpected(*found->problem);
   }
   auto worker = std::make_shared<CellWorker>();
   worker->key = key.value_or("");
   worker->owner = owner;
-  CO_TRY(worker->box, co_await make_interpreter(prepared));
+  worker->start = std::make_shared<TurnQueue>(loop_, 1, "a worker for cells");
+  CO_TRY(const auto turn, co_await worker->start->take(WhenBusy::Refuse));  // nobody else has it
   cell_workers_.push_back(worker);
-  co_return worker;
+  auto made = co_await make_interpreter(prepared);
+  if (made) {
+    worker->box = *std::move(made);
+    co_return worker;
+  }
+  worker->problem = made.error();
+  std::erase(cell_workers_, worker);
+  co_return unexpected(std::move(made).error());
 }
 
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_cell(
@@ -246,6 +266,7 @@ void SessionManager::sweep_python(PythonPool<Newborn>::Whose whose) {
     old->live->close(EndCause::Deleted, "nobody came for it");
   }
   std::erase_if(cell_workers_, [&](const std::shared_ptr<CellWorker>& each) {
+    if (!each->box.worker) return false;  // on its way
     const bool is_empty = each->box.worker->cell_count() == 0;
     const bool is_idle =
         std::chrono::steady_clock::now() - each->box.live->last_use() > PythonPool<Newborn>::kLife;

@@ -86,7 +86,7 @@ Result<void> PythonHost::begin(PythonPlan plan, PythonCallbacks callbacks) {
 }
 
 Result<void> PythonHost::send_begin() {
-  broker_ = std::make_unique<PythonBroker>(loop_, worker_->box(), plan_);
+  broker_ = std::make_shared<PythonBroker>(loop_, worker_->box(), plan_);
   worker_->add(number_, weak_from_this());
   last_use_ = std::chrono::steady_clock::now();
   return worker_->send(PythonOrder::Begin, number_,
@@ -96,6 +96,7 @@ Result<void> PythonHost::send_begin() {
 Result<void> PythonHost::restart(std::shared_ptr<PythonWorker> worker, std::uint32_t number) {
   worker_ = std::move(worker);
   number_ = number;
+  ++seating_;
   TRY_VOID(send_begin());
   give(text_message({{"ev", "restart"},
                      {"reason", "worker"},
@@ -372,6 +373,7 @@ Result<void> PythonHost::take_request(const json::object& head, PythonMessage me
   if (asked_.size() + served_.size() >= kMaxRequests) {
     return fail(Code::Exhausted, "the interpreter has {} requests under way", kMaxRequests);
   }
+  plan_.last_request = std::max(plan_.last_request, *id);
   if (handled_.contains(text_of(head, "capability"))) {
     asked_.insert(*id);
     give(std::move(message));
@@ -388,9 +390,11 @@ asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self
   if (!head) co_return;  // it was one a moment ago
   const std::string action =
       fmt::format("request:{}.{}", text_of(*head, "capability"), text_of(*head, "action"));
-  BrokerAnswer answer = co_await self->broker_->execute(*head, std::move(message));
+  const std::uint64_t seating = self->seating_;
+  const std::shared_ptr<PythonBroker> broker = self->broker_;
+  BrokerAnswer answer = co_await broker->execute(*head, std::move(message));
+  if (self->end_ || seating != self->seating_) co_return;  // who asked is gone
   self->served_.erase(id);
-  if (self->end_) co_return;
   if (!answer.denied.empty()) {
     const json::object denial = {{"ev", "denial"},
                                  {"capability", answer.denied},

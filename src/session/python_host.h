@@ -131,7 +131,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   std::uint32_t number_;
   PythonPlan plan_;
   PythonCallbacks callbacks_;
-  std::unique_ptr<PythonBroker> broker_;
+  std::shared_ptr<PythonBroker> broker_;
   std::deque<Operation> operations_;  // the first one is under way
   std::deque<PythonMessage> kept_;
   std::size_t kept_bytes_ = 0;
@@ -141,6 +141,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   Wakeup given_;
   Wakeup taken_;
   asio::steady_timer wall_;
+  std::uint64_t seating_ = 0;  // counts the workers that the cell has been in
   bool is_attached_ = false;
   bool is_stopped_ = false;   // whoever is attached has gone
   std::uint64_t client_ = 0;  // the number of the last one

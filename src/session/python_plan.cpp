@@ -239,6 +239,7 @@ std::string python_begin(const PythonPlan& plan) {
   begin["paths"] = std::move(paths);
   begin["imports"] = std::move(imports);
   begin["capabilities"] = std::move(capabilities);
+  begin["last_request"] = plan.last_request;
   begin["network"] = allows_any(plan.authority, is_network);
   begin["unix"] = allows_any(plan.authority, [](const Capability& capability) {
     return std::holds_alternative<authority::ConnectUnix>(capability);

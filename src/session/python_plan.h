@@ -26,6 +26,9 @@ struct PythonPlan {
   std::string name;  // of the cell, for events
   // Of one operation, not of the session.
   std::optional<std::chrono::milliseconds> wall;
+  // The last number of a request that an earlier interpreter of the session has used: an answer to
+  // that is none for this one's.
+  std::uint64_t last_request = 0;
 };
 
 // Takes out of the spec what only the Python host can keep, and puts the interpreter's own files

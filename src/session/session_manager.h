@@ -119,8 +119,10 @@ class SessionManager final : public Manager {
   struct CellWorker {
     std::string key;
     std::string owner;
-    Newborn box;
+    Newborn box;  // empty while it is on its way
     std::uint32_t last_cell = 0;
+    std::shared_ptr<TurnQueue> start;  // who makes the box has the turn, and who wants it waits
+    std::optional<Error> problem;      // why it did not come
   };
 
   // Opening (manager.cpp).
@@ -182,6 +184,8 @@ class SessionManager final : public Manager {
                                              std::optional<std::string> key);
   asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
       std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
+  std::shared_ptr<CellWorker> fitting_worker(const std::optional<std::string>& key,
+                                             const std::string& owner) const;
   static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
                                           std::string key, std::shared_ptr<Prepared> prepared);
   Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);

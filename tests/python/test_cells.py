@@ -2,8 +2,8 @@
 
 import concurrent.futures
 import os
-import time
 import unittest
+from pathlib import Path
 
 from channel import Box, Ended, Failed, imports, start
 
@@ -29,7 +29,7 @@ class CellTest(unittest.TestCase):
         found = 0
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                command = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
             found += b"cells" in command and str(self.service.state).encode() in b"".join(command)
@@ -106,20 +106,36 @@ class CellTest(unittest.TestCase):
         self.assertEqual(other.value("'alive'"), "alive")
         self.assertEqual(other.named("restart"), [])
 
-    @unittest.skip("not kept yet: the other cells did not begin anew within 35 s when this was last run")
+    # Ways not to end when told to: to catch what is raised, and never to come back from one call. CPython 3.11 looks up
+    # who catches what is raised at the end of a loop by the instruction before its start, which must be inside the `try`.
+    STUBBORN = {
+        "catches": "def run():\n    try:\n        len('')\n        while True: len('')\n    finally: run()\nrun()",
+        "never returns": "sum(iter(int, 1))",
+    }
+
     def test_a_cell_that_ignores_its_end_takes_its_worker_and_the_others_begin_anew(self):
-        other = self.cell()
-        other.exec("x = 1")
-        cell = self.cell({"kind": "wall_budget", "ms": 500})
-        with self.assertRaises(Failed) as caught:
-            cell.exec("while True:\n    try:\n        while True: pass\n    except BaseException: pass")
-        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "wall"))
-        while not any(event["ev"] == "restart" for event in other.events):
-            other.step()
-        with self.assertRaises(Failed) as caught:
-            other.exec("x")
-        self.assertEqual(caught.exception.type, "NameError")
-        self.assertEqual(other.value("1 + 1"), 2)
+        for way, source in self.STUBBORN.items():
+            with self.subTest(way):
+                other, third = self.cell(), self.cell(*imports("math"))
+                for each in (other, third):
+                    each.exec("x = 1")
+                cell = self.cell({"kind": "wall_budget", "ms": 500})
+                with self.assertRaises(Failed) as caught:
+                    cell.exec(source)
+                self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "wall"))
+                for each in (other, third):
+                    while not each.named("restart"):
+                        each.step()
+                    with self.assertRaises(Failed) as caught:
+                        each.exec("x")
+                    self.assertEqual(caught.exception.type, "NameError")
+                    self.assertEqual(len(each.named("restart")), 1)
+                # With the authority that each had, in one worker again.
+                self.assertEqual(third.call("math.sqrt", 9), 3.0)
+                with self.assertRaises(Failed) as caught:
+                    other.exec("import math")
+                self.assertEqual(caught.exception.kind, "policy")
+                self.assertEqual(self.workers(), 1)
 
     def test_a_crash_of_the_worker_is_told_to_all_of_its_cells(self):
         other = self.cell(*imports("math"))

@@ -347,6 +347,7 @@ bool Cell::make_globals() {
 
 bool Cell::open(PyObject* begin) {
   if (!grants_.read(begin)) return false;
+  requests_ = grants_.last_request();
   policy_error_ = Ref(PyErr_NewException("glovebox.PolicyError", PyExc_PermissionError, nullptr));
   import_denied_ = Ref(PyErr_NewException("glovebox.ImportDenied", PyExc_ImportError, nullptr));
   return policy_error_ && import_denied_ && make_globals() && replace_output(*this);

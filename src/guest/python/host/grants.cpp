@@ -68,6 +68,7 @@ bool Grants::read(PyObject* begin) {
   has_unix_ = flag_at(begin, "unix");
   cpu_ms_ = number_at(begin, "cpu_ms");
   memory_bytes_ = number_at(begin, "memory_bytes");
+  last_request_ = number_at(begin, "last_request").value_or(0);
   return PyErr_Occurred() == nullptr;
 }
 

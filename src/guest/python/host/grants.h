@@ -46,6 +46,8 @@ class Grants {
   const std::vector<std::string>& capabilities() const { return capabilities_; }
   std::optional<std::uint64_t> cpu_ms() const { return cpu_ms_; }
   std::optional<std::uint64_t> memory_bytes() const { return memory_bytes_; }
+  // The number that requests count on from.
+  std::uint64_t last_request() const { return last_request_; }
 
  private:
   struct PathRule {
@@ -74,6 +76,7 @@ class Grants {
   bool has_unix_ = false;
   std::optional<std::uint64_t> cpu_ms_;
   std::optional<std::uint64_t> memory_bytes_;
+  std::uint64_t last_request_ = 0;
 };
 
 // Whether `path` is `root` or beneath it.
