@@ -262,15 +262,15 @@ asio::awaitable<Result<json::object>> PythonBroker::perform(const Request& reque
     CO_TRY_VOID(check_granted(plan_, authority::Random{}, "random"));
     co_return draw_random(request.payload, blob);
   }
-  co_return fail(Code::Denied, "{}", request.capability.substr(0, 64));
+  co_return fail(Code::Denied, "{}", cut_text(request.capability, 64));
 }
 
 asio::awaitable<BrokerAnswer> PythonBroker::execute(json::object head, PythonMessage message) {
   Request request;
   request.capability = text_of(head, "capability");
   request.action = text_of(head, "action");
-  if (const json::value* payload = head.if_contains("payload"); payload && payload->is_object()) {
-    request.payload = payload->as_object();
+  if (json::value* payload = head.if_contains("payload"); payload && payload->is_object()) {
+    request.payload = std::move(payload->as_object());
   }
   if (message.form == PythonMessage::Form::Binary) {
     std::size_t size = 0;

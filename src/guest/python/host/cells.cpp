@@ -219,8 +219,12 @@ void Cells::serve() {
       for (std::size_t i = 8; i > 0; --i) {
         id = (id << 8) | static_cast<unsigned char>(frame.payload[i - 1]);
       }
-      seat->cell->cancel(id);
-      interrupt(*seat, PyExc_KeyboardInterrupt);
+      // Counted first, so that the operation does not end before what is about to be raised is.
+      ++seat->cell->visitors;
+      if (seat->cell->cancel(id)) interrupt(*seat, PyExc_KeyboardInterrupt);
+      --seat->cell->visitors;
+    } else if (order == Order::Room) {
+      seat->cell->make_room(frame.payload);
     } else if (order == Order::End) {
       seat->cell->end();
       interrupt(*seat, PyExc_SystemExit);
@@ -269,6 +273,7 @@ void Cells::sit(const Frame& order) {
   const Ref begin = decode(order.payload, order.form);
   bool is_open = begin && prepare_interpreter(cell, settings_) && strip("posix", kPosixFunctions) &&
                  strip("_thread", kThreadFunctions) && cell.open(begin.get());
+  if (is_open && forbid_descriptors(channel_fd) != 0) ::_exit(1);
   if (is_open) {
     seat->memory.most = cell.grants().memory_bytes().value_or(UINT64_MAX);
     (void)::pthread_getcpuclockid(::pthread_self(), &seat->clock);  // one's own thread has one
@@ -356,8 +361,9 @@ void Cells::watch() {
 void run_cells(Channel& channel, CellSettings settings) {
   static Cells cells(channel, std::move(settings));
   count_memory();
-  const int problem = forbid_processes();
-  if (problem != 0) ::_exit(1);
+  is_worker = true;
+  if (forbid_processes() != 0 || hide_from_proc(channel_fd) != 0 || !channel.start_sender())
+    ::_exit(1);
   for (std::size_t i = 0; i < kParked; ++i) {
     if (!cells.start_thread(Cells::cell_thread)) ::_exit(1);
   }
