@@ -381,9 +381,9 @@ std::vector<plan::EnvEntry> passed_environment(const EnvPassthrough& rules,
     if (equals == std::string::npos || equals == 0) continue;
     const std::string name = entry.substr(0, equals);
     const bool listed = std::ranges::find(rules.keys, name) != rules.keys.end();
-    const bool wanted = rules.mode == EnvPassthrough::Mode::Allow ? listed
-                        : rules.keys.empty()                      ? !matches_any(kSecretNames, name)
-                                                                  : !listed;
+    const bool wanted = rules.mode == EnvPassthrough::Mode::Allow
+                            ? listed
+                            : !listed && !matches_any(kSecretNames, name);
     if (!wanted || matches_any(kOutsideNames, name)) continue;
     if (std::ranges::find(secrets, name) != secrets.end()) continue;
     passed.push_back({name, entry.substr(equals + 1)});

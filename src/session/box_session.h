@@ -119,6 +119,8 @@ class BoxSession final : public LiveSession {
   const launch::RemoteEnd& usage() const { return remote_end_; }
   std::uint64_t output_bytes() const { return output_bytes_; }
   std::uint64_t run_count() const { return run_count_; }
+  // Of a box that was made ahead: its runs count on from those of its session.
+  void count_runs_from(std::uint64_t before) { run_count_ += before; }
   std::chrono::steady_clock::time_point last_use() const { return last_use_; }
 
   guest::ShellKind shell() const override { return shell_; }

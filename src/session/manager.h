@@ -62,6 +62,8 @@ struct ManagerSettings {
   // Paths that no box may see, whatever it is handed, beside the state directory: the service's
   // sockets, tokens and configuration.
   std::vector<std::string> hidden;
+  // Where Python interpreters beside the system's may be. Empty: everywhere.
+  std::vector<std::string> interpreter_roots{};
   // Told before each step that changes what is on disk when sessions are recycled, forked, written
   // out or restored; for tests of what a crash leaves there. May be empty.
   std::function<void(std::string_view step)> on_step{};

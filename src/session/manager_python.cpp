@@ -4,8 +4,10 @@
 #include "session/session_manager.h"
 #include "session/uuid.h"
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 
@@ -19,6 +21,10 @@ constexpr std::chrono::seconds kCellGrace{3};
 // How many interpreters are started ahead at a time: they compete with those that somebody waits
 // for.
 constexpr std::size_t kMaxStarting = 2;
+// How long after a session began the next interpreter is started: the first operation of the one
+// has the machine to itself meanwhile.
+constexpr std::chrono::milliseconds kAheadPause{30};
+constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 
 std::optional<launch::LimitKind> limit_of(std::string_view reason) {
   if (reason == "cpu") return launch::LimitKind::Cpu;
@@ -70,21 +76,14 @@ std::string owner_of(const SessionRequest& request) {
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth_to(
     std::shared_ptr<Prepared> prepared, const Origin& origin) {
   if (!prepared->python) co_return co_await give_birth(prepared, origin);
-  if (!origin.id.empty() || !origin.parent.empty())
-    co_return fail(Code::Unsupported, "{}", kNoCopy);
   const std::optional<std::string> key = python_pool_key(*prepared);
   if (prepared->python->backend == plan::Backend::Cell) {
-    co_return co_await make_cell(prepared, key);
+    co_return co_await make_cell(prepared, key, origin);
   }
   Newborn newborn;
-  while (key && !newborn.live) {
-    auto ready = python_pool_.take(*key);
-    if (!ready) break;
-    const bool is_good = ready->live->is_alive() && !ready->worker->is_over();
-    if (is_good) newborn = *std::move(ready);
-  }
+  if (!origin.shell) newborn = take_parked(key, origin);
   if (!newborn.live) {
-    CO_TRY(newborn, co_await make_interpreter(prepared));
+    CO_TRY(newborn, co_await make_interpreter(prepared, origin));
   }
   CO_TRY_VOID(begin_python(newborn, *prepared->python));
   if (key) {
@@ -97,10 +96,26 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth_to(
   co_return newborn;
 }
 
+// A box with an interpreter that was made ahead, or nothing. It takes the name of a session that is
+// there, if it is for one.
+SessionManager::Newborn SessionManager::take_parked(const std::optional<std::string>& key,
+                                                    const Origin& origin) {
+  while (key) {
+    auto ready = python_pool_.take(*key);
+    if (!ready) break;
+    if (!ready->live->is_alive() || ready->worker->is_over()) continue;
+    if (!origin.id.empty()) {
+      ready->id = *ready->whose = origin.id;
+      ready->live->count_runs_from(origin.runs_before);
+    }
+    return *std::move(ready);
+  }
+  return {};
+}
+
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_interpreter(
-    std::shared_ptr<Prepared> prepared) {
-  const Origin fresh;
-  CO_TRY(Newborn newborn, co_await give_birth(prepared, fresh));
+    std::shared_ptr<Prepared> prepared, const Origin& origin) {
+  CO_TRY(Newborn newborn, co_await give_birth(prepared, origin));
   newborn.worker = std::make_shared<PythonWorker>(loop_, newborn.live);
   std::vector<std::string> command = python_command(*prepared->python);
   auto started = co_await newborn.worker->start(std::move(command));
@@ -115,10 +130,13 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_interprete
 asio::awaitable<void> SessionManager::make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
                                                  std::string key,
                                                  std::shared_ptr<Prepared> prepared) {
+  asio::steady_timer pause(manager.loop_, kAheadPause);
+  (void)co_await pause.async_wait(kAsTuple);  // nobody cancels it
   while (!there.expired() && !manager.is_stopping_ && manager.python_pool_.wants(key) &&
          manager.python_starting_ < kMaxStarting) {
     ++manager.python_starting_;
-    auto made = co_await manager.make_interpreter(prepared);
+    const Origin fresh;
+    auto made = co_await manager.make_interpreter(prepared, fresh);
     if (there.expired()) co_return;
     --manager.python_starting_;
     if (!made) co_return;
@@ -183,7 +201,8 @@ SessionManager::find_cell_worker(std::shared_ptr<Prepared> prepared,
   worker->start = std::make_shared<TurnQueue>(loop_, 1, "a worker for cells");
   CO_TRY(const auto turn, co_await worker->start->take(WhenBusy::Refuse));  // nobody else has it
   cell_workers_.push_back(worker);
-  auto made = co_await make_interpreter(prepared);
+  const Origin fresh;
+  auto made = co_await make_interpreter(prepared, fresh);
   if (made) {
     worker->box = *std::move(made);
     co_return worker;
@@ -194,13 +213,16 @@ SessionManager::find_cell_worker(std::shared_ptr<Prepared> prepared,
 }
 
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_cell(
-    std::shared_ptr<Prepared> prepared, std::optional<std::string> key) {
+    std::shared_ptr<Prepared> prepared, std::optional<std::string> key, const Origin& origin) {
   CO_TRY(const std::shared_ptr<CellWorker> worker, co_await find_cell_worker(prepared, key));
   Newborn newborn;
   newborn.plan = worker->box.plan;
   newborn.live = worker->box.live;
   newborn.worker = worker->box.worker;
-  CO_TRY(newborn.id, make_uuid());
+  newborn.id = origin.id;
+  if (newborn.id.empty()) {
+    CO_TRY(newborn.id, make_uuid());
+  }
   newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, ++worker->last_cell);
   CO_TRY_VOID(begin_python(newborn, *prepared->python));
   co_return newborn;
@@ -285,11 +307,18 @@ Result<std::shared_ptr<PythonHost>> SessionManager::python(std::string_view id) 
   return entry->python;
 }
 
-bool SessionManager::is_in_use(const Entry& entry) {
-  if (entry.is_cell) return entry.python->is_busy();
+// Runs, jobs and operations.
+std::size_t SessionManager::under_way(const Entry& entry) {
+  if (!entry.python) return entry.live->under_way();
+  const std::size_t operations = entry.python->under_way();
+  if (entry.is_cell) return operations;
   // The interpreter itself is a run, which is there from the start to the end.
-  const std::size_t own = entry.python ? 1 : 0;
-  return entry.live->under_way() > own || (entry.python && entry.python->is_busy());
+  const std::size_t runs = entry.live->under_way();
+  return operations + runs - std::min<std::size_t>(runs, 1);
+}
+
+bool SessionManager::is_in_use(const Entry& entry) {
+  return under_way(entry) > 0 || (entry.python && entry.python->is_attached());
 }
 
 std::chrono::steady_clock::time_point SessionManager::last_use(const Entry& entry) {

@@ -167,7 +167,7 @@ Result<void> Preparer::add_authority(Draft& draft) {
   }
   TRY(const authority::AuthoritySet env, authority::AuthoritySet::from_rules(rules));
   TRY(host::ResolvedAuthority handed, host::resolve_paths(draft.asked.handed));
-  draft.spec.authority = draft.spec.authority.unite(handed.set);
+  draft.spec.authority = draft.spec.authority.unite(handed.set).unite(env);
   if (draft.asked.ceiling) {
     TRY(const host::ResolvedAuthority ceiling, host::resolve_paths(*draft.asked.ceiling));
     draft.spec.authority = draft.spec.authority.attenuate(ceiling.set);
@@ -177,7 +177,6 @@ Result<void> Preparer::add_authority(Draft& draft) {
     TRY(draft.spec.authority,
         with_network_within(draft.spec.authority, *draft.asked.network_ceiling));
   }
-  draft.spec.authority = draft.spec.authority.unite(env);
   draft.spec.paths.merge(handed.paths);
   std::vector<Rule> hidden;
   for (const std::string& path : settings_.hidden) {
@@ -203,14 +202,30 @@ Result<void> Preparer::add_places(Draft& draft) {
   return {};
 }
 
-// What only the Python host can keep leaves the plan here, and the interpreter's files come in.
+// What only the Python host can keep leaves the plan here, and the interpreter's files come in:
+// handed in like any other place, and by the words of the same caller.
 Result<void> Preparer::add_python(Draft& draft) const {
   if (!draft.asked.python) return {};
   if (settings_.python_extension.empty()) {
     return fail(Code::Unsupported, "there are no Python sessions here");
   }
+  const std::size_t handed = draft.spec.workspaces.size();
   TRY(draft.python, plan_python(draft.asked, settings_.python_extension, draft.spec));
+  for (std::size_t i = handed; i < draft.spec.workspaces.size(); ++i) {
+    const plan::Workspace& place = draft.spec.workspaces[i];
+    TRY_VOID(check_place(draft, place));
+    TRY_VOID(check_interpreter_place(place.at.path));
+  }
   return {};
+}
+
+Result<void> Preparer::check_interpreter_place(const std::string& path) const {
+  if (settings_.interpreter_roots.empty()) return {};
+  for (const std::string& root : settings_.interpreter_roots) {
+    const auto resolved = host::resolve_new_path(root);
+    if (resolved && host::is_within(path, *resolved)) return {};
+  }
+  return fail(Code::Denied, "python.interpreter: {} is not where interpreters may be", path);
 }
 
 Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {

@@ -108,6 +108,8 @@ struct PreparerSettings {
   std::string probe;  // the program glovebox-probe, for sessions that are to be proved
   // The directory of the Python host's extension. Empty: there are no Python sessions here.
   std::string python_extension;
+  // Where interpreters beside the system's may be. Empty: everywhere.
+  std::vector<std::string> interpreter_roots;
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -147,6 +149,7 @@ class Preparer {
   Result<void> add_probe(Draft& draft);
   Result<void> add_python(Draft& draft) const;
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
+  Result<void> check_interpreter_place(const std::string& path) const;
   Result<void> make_directories(Draft& draft);
   Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source,
                                const workspace::QuotaChoice& quota);

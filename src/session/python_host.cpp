@@ -163,10 +163,11 @@ Result<void> PythonHost::take_from_client(PythonMessage message) {
   if (std::ranges::find(kOperations, op) == kOperations.end()) {
     return fail(Code::Invalid, "there is no operation '{}'", op.substr(0, 64));
   }
-  return take_operation(*id, std::move(message));
+  return take_operation(*id, op, std::move(message));
 }
 
-Result<void> PythonHost::take_operation(std::uint64_t id, PythonMessage message) {
+Result<void> PythonHost::take_operation(std::uint64_t id, std::string_view op,
+                                        PythonMessage message) {
   const bool is_double = std::ranges::find(operations_, id, &Operation::id) != operations_.end();
   if (is_double) return fail(Code::Invalid, "an operation with the id {} is under way", id);
   if (end_) {
@@ -185,7 +186,7 @@ Result<void> PythonHost::take_operation(std::uint64_t id, PythonMessage message)
     return {};
   }
   operation_bytes_ += message.bytes.size();
-  operations_.push_back({id, std::move(message)});
+  operations_.push_back({id, std::move(message), op == "stats"});
   start_next();
   return {};
 }
@@ -333,9 +334,17 @@ void PythonHost::give_error(std::uint64_t id, const PythonEnd& end) {
 
 void PythonHost::take(PythonWord word, PythonMessage message) {
   const auto self = shared_from_this();
-  if (end_) return;
+  if (end_ || is_too_much(message.bytes.size())) return;
   const auto taken = take_word(word, message);
   if (!taken) close({"invalid", taken.error().message});
+}
+
+// Counts what came out, and ends what goes beyond the budget of a cell.
+bool PythonHost::is_too_much(std::size_t bytes) {
+  output_bytes_ += bytes;
+  if (!plan_.output_bytes || output_bytes_ <= *plan_.output_bytes) return false;
+  close({"output", "the session printed more than it may"});
+  return true;
 }
 
 Result<void> PythonHost::take_word(PythonWord word, PythonMessage& message) {
@@ -348,7 +357,7 @@ Result<void> PythonHost::take_word(PythonWord word, PythonMessage& message) {
   last_use_ = std::chrono::steady_clock::now();
   switch (word) {
     case PythonWord::Answer: {
-      TRY_VOID(take_answer(head));
+      TRY_VOID(take_answer(head, message));
       give(std::move(message));
       start_next();
       return {};
@@ -381,7 +390,7 @@ Result<void> PythonHost::take_over(const json::object& head) {
   return {};
 }
 
-Result<void> PythonHost::take_answer(const json::object& head) {
+Result<void> PythonHost::take_answer(const json::object& head, PythonMessage& message) {
   const auto id = id_of(head);
   const std::string ev = text_of(head, "ev");
   const bool is_result = ev == "result" && head.contains("value");
@@ -390,6 +399,11 @@ Result<void> PythonHost::take_answer(const json::object& head) {
   if (operations_.empty() || !operations_.front().is_sent || !id || *id != operations_.front().id ||
       (!is_result && !is_error)) {
     return fail(Code::Invalid, "the interpreter answered what nobody had asked");
+  }
+  if (operations_.front().is_stats && is_result && head.at("value").is_object()) {
+    TRY(json::object counted, read_whole(message));
+    counted["value"].as_object()["output_bytes"] = output_bytes_;
+    message = text_message(counted);
   }
   operations_.pop_front();
   wall_.cancel();
@@ -497,7 +511,7 @@ asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self
 
 // Words that did not come through the channel: what native code prints.
 void PythonHost::take_stray(std::string_view text) {
-  if (end_ || !has_room()) return;
+  if (end_ || is_too_much(text.size()) || !has_room()) return;
   const std::string shown(text.substr(0, kMostStray));
   json::object event = {{"ev", "output"}, {"stream", "stderr"}};
   std::string plain;

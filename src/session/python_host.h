@@ -99,7 +99,8 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   // Ends it from outside. What waits gets its error, then `end`.
   void close(const PythonEnd& end);
   bool is_over() const { return end_.has_value(); }
-  bool is_busy() const { return !operations_.empty() || is_attached_; }
+  std::size_t under_way() const { return operations_.size(); }  // operations
+  bool is_attached() const { return is_attached_; }
   std::chrono::steady_clock::time_point last_use() const { return last_use_; }
   const PythonPlan& plan() const { return plan_; }
   const std::shared_ptr<PythonWorker>& worker() const { return worker_; }
@@ -113,6 +114,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   struct Operation {
     std::uint64_t id = 0;
     PythonMessage message;
+    bool is_stats = false;
     bool is_sent = false;
     bool is_cancelled = false;
   };
@@ -128,7 +130,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   };
 
   // From the client.
-  Result<void> take_operation(std::uint64_t id, PythonMessage message);
+  Result<void> take_operation(std::uint64_t id, std::string_view op, PythonMessage message);
   Result<void> take_cancel(std::uint64_t id);
   Result<void> take_reply(std::uint64_t id, const PythonMessage& message);
   Result<void> take_handle(const boost::json::object& head);
@@ -137,7 +139,8 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
 
   // From the interpreter.
   Result<void> take_word(PythonWord word, PythonMessage& message);
-  Result<void> take_answer(const boost::json::object& head);
+  Result<void> take_answer(const boost::json::object& head, PythonMessage& message);
+  bool is_too_much(std::size_t bytes);
   Result<void> take_event(const boost::json::object& head, PythonMessage& message);
   Result<void> take_request(const boost::json::object& head, PythonMessage message);
   static asio::awaitable<void> serve_request(std::shared_ptr<PythonHost> self, std::uint64_t id,
@@ -175,7 +178,8 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   Wakeup given_;
   Wakeup freed_;
   asio::steady_timer wall_;
-  std::uint64_t seating_ = 0;  // counts the workers that the cell has been in
+  std::uint64_t output_bytes_ = 0;  // everything that came out
+  std::uint64_t seating_ = 0;       // counts the workers that the cell has been in
   bool is_attached_ = false;
   bool is_stopped_ = false;   // whoever is attached has gone
   std::uint64_t client_ = 0;  // the number of the last one

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import resource
 import unittest
 from pathlib import Path
 
@@ -13,6 +14,8 @@ MANY = int(os.environ.get("GLOVEBOX_CELLS", "100"))
 class CellTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each cell
         cls.service = start(settings="[session]\nmax_sessions = 2000\n" if MANY > 900 else "")
 
     @classmethod

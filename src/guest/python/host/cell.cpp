@@ -3,8 +3,11 @@
 #include <array>
 #include <cctype>
 #include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <optional>
+
+#include <unistd.h>
 
 namespace glovebox::pyhost {
 namespace {
@@ -19,11 +22,15 @@ std::atomic<std::uint64_t> changes = 0;  // of the map, by which what was looked
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t cpu_us() {
-  timespec time{};
-  (void)::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);  // cannot fail for one's own process
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 +
-         static_cast<std::uint64_t>(time.tv_nsec) / 1'000;
+// Of this process, now; 0 when nobody says.
+std::uint64_t resident_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long whole = 0;
+  unsigned long long resident = 0;
+  const bool is_read = std::fscanf(file, "%llu %llu", &whole, &resident) == 2;
+  (void)std::fclose(file);  // it was only read
+  return is_read ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
 std::uint64_t id_of(PyObject* message) {
@@ -91,7 +98,10 @@ bool Cell::cancel(std::uint64_t id) {
   is_cancelled_ = true;
   is_interrupted_ = true;
   woken_.notify_all();
-  if (interrupt_ == Interrupt::Exception) return true;  // the worker raises it (cells.cpp)
+  if (interrupt_ == Interrupt::Exception) {
+    ++visitors;
+    return true;
+  }
   ++signals_sent;
   (void)::pthread_kill(thread_, SIGINT);  // the thread is there as long as the cell
   return true;
@@ -253,8 +263,8 @@ void Cell::finish_operation() {
   if (!was_cancelled) return;
   const auto until = Clock::now() + std::chrono::milliseconds(200);
   if (interrupt_ == Interrupt::Exception) {
-    const WithoutGil released;  // a visitor needs it
-    while (visitors > 0 && Clock::now() < until) ::sched_yield();
+    const WithoutGil released;  // a visitor needs it, and comes
+    while (visitors > 0) ::usleep(50);
   }
   while (interrupt_ == Interrupt::Signal && signals_seen < signals_sent && Clock::now() < until) {
     ::sched_yield();
@@ -362,8 +372,23 @@ Ref Cell::call(PyObject* message) {
   return Ref(PyObject_Call(function.get(), tuple.get(), named));
 }
 
+// A cell among others has one thread, an interpreter alone the process.
+std::uint64_t Cell::cpu_us() const {
+  const bool is_alone = interrupt_ == Interrupt::Signal;
+  timespec time{};
+  // Cannot fail for one's own thread and process.
+  (void)::clock_gettime(is_alone ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec) / 1'000;
+}
+
+std::uint64_t Cell::memory_bytes() const {
+  return memory_used != nullptr ? memory_used->load() : resident_bytes();
+}
+
 Ref Cell::stats() const {
-  return Ref(Py_BuildValue("{s:d,s:K,s:K,s:K}", "cpu_ms", static_cast<double>(cpu_us()) / 1000.0,
+  const auto used = static_cast<double>(cpu_us() - cpu_start_us_) / 1000.0;
+  return Ref(Py_BuildValue("{s:d,s:K,s:K,s:K,s:K}", "cpu_ms", used, "memory_bytes", memory_bytes(),
                            "latency_us", last_us_, "ops", operations_, "denials", denials_));
 }
 
@@ -392,6 +417,7 @@ bool Cell::make_globals() {
 bool Cell::open(PyObject* begin) {
   if (!grants_.read(begin)) return false;
   requests_ = grants_.last_request();
+  cpu_start_us_ = cpu_us();
   policy_error_ = Ref(PyErr_NewException("glovebox.PolicyError", PyExc_PermissionError, nullptr));
   import_denied_ = Ref(PyErr_NewException("glovebox.ImportDenied", PyExc_ImportError, nullptr));
   return policy_error_ && import_denied_ && make_globals() && replace_output(*this) &&

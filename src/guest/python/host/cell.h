@@ -51,7 +51,9 @@ class Cell {
 
   // Reader's thread.
   void deliver(Order order, Frame frame);
-  bool cancel(std::uint64_t id);  // whether it is under way
+  // Whether it is under way. A cell among others then has a visitor announced, who must come
+  // (cells.cpp): until he has been, what he raises could hit another operation.
+  bool cancel(std::uint64_t id);
   void make_room(std::string_view totals);
   void end();
 
@@ -94,6 +96,8 @@ class Cell {
   // Functions of the interpreter that the cell's code finds replaced (imports.cpp).
   Ref create_builtin;
   Ref os_open;
+  // Of a cell among others: what its interpreter has allocated.
+  const std::atomic<std::uint64_t>* memory_used = nullptr;
 
  private:
   struct Operation {
@@ -113,6 +117,8 @@ class Cell {
   Ref call(PyObject* message);
   Ref find_target(const std::string& target);
   Ref stats() const;
+  std::uint64_t cpu_us() const;
+  std::uint64_t memory_bytes() const;
   void finish_operation();
   void flush_output();
   void describe_error(Encoder& out, PyObject* type, PyObject* error, PyObject* trace);
@@ -129,6 +135,7 @@ class Cell {
   std::uint64_t executed_ = 0;
   std::uint64_t operations_ = 0;
   std::uint64_t last_us_ = 0;
+  std::uint64_t cpu_start_us_ = 0;
   std::uint64_t denials_ = 0;
 
   std::mutex mutex_;  // of what is below

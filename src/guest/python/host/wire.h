@@ -83,6 +83,8 @@ class Channel {
 
   int in_;
   int out_;
+  bool is_in_wide_ = false;
+  bool is_out_wide_ = false;
   std::string buffer_;
   std::size_t used_ = 0;
   std::mutex sending_;
