@@ -53,8 +53,8 @@ class EndingCell final : public PythonCell, public std::enable_shared_from_this<
     });
   }
 
-  asio::awaitable<void> take(PythonWord word, PythonMessage /*message*/) override {
-    if (word != PythonWord::Over) co_return;
+  void take(PythonWord word, PythonMessage /*message*/) override {
+    if (word != PythonWord::Over) return;
     worker_->remove(number_);
     timer_.cancel();
   }
@@ -163,8 +163,9 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
     if (there.expired()) return;
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
-    tell(EventKind::Denied, *found->second,
-         fmt::format("{}: no grant of {}", denial.action, denial.capability));
+    std::string text = fmt::format("{}: no grant of {}", denial.action, denial.capability);
+    if (denial.times > 1) text += fmt::format(", {} times", denial.times);
+    tell(EventKind::Denied, *found->second, std::move(text));
   };
   if (!newborn.python) newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, 0);
   return newborn.python->begin(plan, std::move(callbacks));

@@ -219,15 +219,15 @@ asio::awaitable<Result<json::object>> PythonBroker::perform(const BrokerRequest&
     co_return co_await exchange_bytes(*box_, plan_, request, blob);
   }
   if (request.is("secret", "hmac")) co_return sign_with_secret(plan_, request, blob);
-  co_return fail(Code::Denied, "{}", request.capability.substr(0, 64));
+  co_return fail(Code::Denied, "{}", cut_text(request.capability, 64));
 }
 
 asio::awaitable<BrokerAnswer> PythonBroker::execute(json::object head, PythonMessage message) {
   BrokerRequest request;
   request.capability = text_at(head, "capability");
   request.action = text_at(head, "action");
-  if (const json::value* payload = head.if_contains("payload"); payload && payload->is_object()) {
-    request.payload = payload->as_object();
+  if (json::value* payload = head.if_contains("payload"); payload && payload->is_object()) {
+    request.payload = std::move(payload->as_object());
   }
   if (message.form == PythonMessage::Form::Binary) {
     std::size_t size = 0;

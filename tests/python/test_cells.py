@@ -83,6 +83,28 @@ class CellTest(unittest.TestCase):
                 cell.exec(source)
             self.assertEqual(caught.exception.kind, "policy", source)
 
+    def test_the_channel_is_not_the_cells_to_write(self):
+        """Not by a function that is left, and not by any descriptor: the kernel refuses its thread."""
+        other = self.cell(*imports("ctypes"))
+        cell = self.cell(*imports("ctypes"))
+        # Native calls stand for whatever way Python code may find; the worker's own thread still writes.
+        cell.exec("import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+                  "def tried(name, *a):\n    ctypes.set_errno(0)\n    got = getattr(libc, name)(*a)\n"
+                  "    return [got, ctypes.get_errno()]")
+        for call in ("'write', 101, b'garbage that is no frame', 24", "'close', 101", "'dup', 101", "'dup2', 101, 50",
+                     "'dup2', 5, 101", "'fcntl', 101, 0, 0", "'read', 100, ctypes.create_string_buffer(9), 9"):
+            self.assertEqual(cell.value(f"tried({call})"), [-1, 9], call)
+        self.assertEqual(cell.value("tried('open', b'/proc/self/mem', 2)"), [-1, 13])
+        self.assertEqual(cell.value("tried('open', b'/proc/self/fd/101', 1)"), [-1, 13])
+        self.assertEqual(other.value("'fine'"), "fine")
+
+    def test_a_second_posix_is_not_to_be_had(self):
+        cell = self.cell(*imports("os", "sys", "posix"))
+        for name in ("posix", "_thread"):
+            with self.assertRaises(Failed) as caught:
+                cell.exec(f"import sys\nclass S: name = '{name}'\nsys.modules['_imp'].create_builtin(S)")
+            self.assertEqual(caught.exception.kind, "policy")
+
     def test_cancel_reaches_one_cell(self):
         cell, other = self.cell(*imports("time")), self.cell()
         for source in ("import time\nwhile True: time.sleep(0.01)", "recv()", "while True: pass"):

@@ -46,6 +46,16 @@ std::uint64_t id_of(PyObject* message) {
 std::atomic<std::uint64_t> Cell::signals_sent = 0;
 std::atomic<std::uint64_t> Cell::signals_seen = 0;
 
+void explain_wait(Waited waited) {
+  if (waited == Waited::TimedOut) {
+    PyErr_SetString(PyExc_TimeoutError, "no message received");
+  } else if (waited == Waited::Ended) {
+    PyErr_SetString(PyExc_SystemExit, "the cell is ending");
+  } else if (PyErr_CheckSignals() == 0) {
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+  }
+}
+
 Cell* current_cell() {
   // The same thread mostly asks about the same interpreter.
   thread_local PyInterpreterState* last = nullptr;
@@ -97,6 +107,34 @@ bool Cell::cancel(std::uint64_t id) {
   return true;
 }
 
+void Cell::make_room(std::string_view totals) {
+  if (totals.size() != 16) return;
+  const auto number_at = [&](std::size_t at) {
+    std::uint64_t number = 0;
+    for (std::size_t i = 8; i > 0; --i) {
+      number = (number << 8) | static_cast<unsigned char>(totals[at + i - 1]);
+    }
+    return number;
+  };
+  const std::scoped_lock lock(mutex_);
+  taken_ = number_at(0);
+  taken_bytes_ = number_at(8);
+  woken_.notify_all();
+}
+
+// Takes up room for one message. Without the GIL.
+Waited Cell::await_room(std::size_t bytes) {
+  std::unique_lock lock(mutex_);
+  while (sent_ - taken_ >= kMaxKept || sent_bytes_ - taken_bytes_ >= kMaxKeptBytes) {
+    if (is_ending_) return Waited::Ended;
+    if (is_interrupted_) return is_interrupted_ = false, Waited::Interrupted;
+    woken_.wait(lock);
+  }
+  ++sent_;
+  sent_bytes_ += bytes;
+  return Waited::Ready;
+}
+
 void Cell::end() {
   const std::scoped_lock lock(mutex_);
   is_ending_ = true;
@@ -104,11 +142,16 @@ void Cell::end() {
 }
 
 bool Cell::send(Word word, const Encoder& message) {
+  const std::size_t size = Channel::payload_size(message.head(), message.blobs());
   bool is_sent = false;
-  {
+  Waited waited = Waited::Ready;
+  if (size <= kMaxPayload) {
     const WithoutGil released;
-    is_sent = channel_.send(word, number_, message.head(), message.blobs());
+    if (word != Word::Answer) waited = await_room(size);
+    is_sent =
+        waited == Waited::Ready && channel_.send(word, number_, message.head(), message.blobs());
   }
+  if (waited != Waited::Ready) return explain_wait(waited), false;
   if (!is_sent) PyErr_SetString(PyExc_OSError, "the value is too large to cross");
   return is_sent;
 }
@@ -377,7 +420,8 @@ bool Cell::open(PyObject* begin) {
   cpu_start_us_ = cpu_us();
   policy_error_ = Ref(PyErr_NewException("glovebox.PolicyError", PyExc_PermissionError, nullptr));
   import_denied_ = Ref(PyErr_NewException("glovebox.ImportDenied", PyExc_ImportError, nullptr));
-  return policy_error_ && import_denied_ && make_globals() && replace_output(*this);
+  return policy_error_ && import_denied_ && make_globals() && replace_output(*this) &&
+         replace_functions(*this);
 }
 
 void Cell::close() {
@@ -385,6 +429,8 @@ void Cell::close() {
   defined_.reset();
   policy_error_.reset();
   import_denied_.reset();
+  create_builtin.reset();
+  os_open.reset();
 }
 
 }  // namespace glovebox::pyhost

@@ -254,6 +254,8 @@ void Cells::serve() {
         id = (id << 8) | static_cast<unsigned char>(frame.payload[i - 1]);
       }
       if (seat->cell->cancel(id)) visit(seat->cell, PyExc_KeyboardInterrupt);
+    } else if (order == Order::Room) {
+      seat->cell->make_room(frame.payload);
     } else if (order == Order::End) {
       seat->cell->end();
       interrupt(*seat, PyExc_SystemExit);
@@ -312,6 +314,7 @@ void Cells::sit(const Frame& order, std::optional<Grants> prepared) {
   const bool is_prepared = begin && prepared.has_value();
   if (is_prepared) cell.grants() = *std::move(prepared);
   const bool is_open = is_prepared && cell.open(begin.get());
+  if (is_open && forbid_descriptors(channel_fd) != 0) ::_exit(1);
   if (is_open) {
     seat->memory.most = cell.grants().memory_bytes().value_or(UINT64_MAX);
     (void)::pthread_getcpuclockid(::pthread_self(), &seat->clock);  // one's own thread has one
@@ -406,8 +409,10 @@ void Cells::watch() {
 void run_cells(Channel& channel, CellSettings settings) {
   static Cells cells(channel, std::move(settings));
   count_memory();
-  const int problem = forbid_processes();
-  if (problem != 0) ::_exit(1);
+  is_worker = true;
+  if (forbid_processes() != 0 || hide_from_proc(channel_fd) != 0 || !channel.start_sender()) {
+    ::_exit(1);
+  }
   if (!cells.start()) ::_exit(1);
   const WithoutGil released;
   cells.serve();

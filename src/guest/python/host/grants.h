@@ -29,6 +29,8 @@ class Grants {
   // Whether a module may be loaded because code of a library wants it: everything of the standard
   // library that is not denied, and what shares its top package with a grant.
   bool may_load(std::string_view module) const;
+  // Whether it is of a package of which something is granted.
+  bool shares_package(std::string_view module) const;
   // Paths are absolute, without links in them.
   Verdict file_read(std::string_view path) const { return decide(reads_, path); }
   Verdict file_write(std::string_view path) const { return decide(writes_, path); }

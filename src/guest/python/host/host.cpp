@@ -59,6 +59,8 @@ struct Reader {
           id = (id << 8) | static_cast<unsigned char>(frame.payload[static_cast<std::size_t>(i)]);
         }
         cell.cancel(id);
+      } else if (order == Order::Room) {
+        cell.make_room(frame.payload);
       } else if (order == Order::End) {
         break;
       } else {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -84,6 +85,9 @@ bool Channel::receive(Frame& frame) {
 }
 
 bool Channel::write_all(std::vector<Blob>& parts) {
+  std::size_t size = 0;
+  for (const Blob& part : parts) size += part.size();
+  widen(out_, size, is_out_wide_);
   std::size_t first = 0;
   while (first < parts.size()) {
     std::array<iovec, kMostParts> list{};
@@ -101,12 +105,17 @@ bool Channel::write_all(std::vector<Blob>& parts) {
   return true;
 }
 
+std::size_t Channel::payload_size(std::string_view head, const std::vector<Blob>& blobs) {
+  std::size_t size = head.size() + (blobs.empty() ? 0 : 4);
+  for (const Blob& blob : blobs) size += blob.size();
+  return size;
+}
+
 bool Channel::send(Word word, std::uint32_t cell, std::string_view head,
                    const std::vector<Blob>& blobs) {
   std::array<char, kHeader + 4> header{};
   const bool is_binary = !blobs.empty();
-  std::size_t size = head.size() + (is_binary ? 4 : 0);
-  for (const Blob& blob : blobs) size += blob.size();
+  const std::size_t size = payload_size(head, blobs);
   if (size > kMaxPayload) return false;
   put_u32(header.data(), size);
   header[4] = static_cast<char>(word);
@@ -115,9 +124,39 @@ bool Channel::send(Word word, std::uint32_t cell, std::string_view head,
   put_u32(header.data() + kHeader, head.size());
   std::vector<Blob> parts{Blob(header.data(), kHeader + (is_binary ? 4 : 0)), Blob(head)};
   parts.insert(parts.end(), blobs.begin(), blobs.end());
+  std::unique_lock lock(sending_);
+  if (!has_sender_) return write_all(parts);
+  Outgoing outgoing{parts};
+  outgoing_.push_back(&outgoing);
+  waiting_.notify_one();
+  while (!outgoing.is_done) outgoing.done.wait(lock);
+  return outgoing.is_sent;
+}
+
+void Channel::send_for_others() {
+  std::unique_lock lock(sending_);
+  while (true) {
+    while (outgoing_.empty()) waiting_.wait(lock);
+    Outgoing& next = *outgoing_.front();
+    outgoing_.pop_front();
+    lock.unlock();
+    const bool is_sent = write_all(next.parts);
+    lock.lock();
+    next.is_sent = is_sent;
+    next.is_done = true;
+    next.done.notify_one();
+  }
+}
+
+bool Channel::start_sender() {
+  const auto body = [](void* self) -> void* {
+    static_cast<Channel*>(self)->send_for_others();
+    return nullptr;
+  };
+  pthread_t thread{};
   const std::scoped_lock lock(sending_);
-  widen(out_, size, is_out_wide_);
-  return write_all(parts);
+  has_sender_ = ::pthread_create(&thread, nullptr, body, this) == 0;
+  return has_sender_;
 }
 
 }  // namespace glovebox::pyhost
