@@ -77,6 +77,7 @@ class TestAgent {
     UniqueFd input;
     bool begun = false;
     bool over = false;
+    bool came_whole = false;
     bool output_ended = false;
     bool error_ended = false;
   };

@@ -1,6 +1,7 @@
 #include "serve/run_service.h"
 
 #include "base/file.h"
+#include "launch/open_files.h"
 #include "policy/load.h"
 #include "serve/http/server.h"
 #include "serve/sd_notify.h"
@@ -291,6 +292,7 @@ Result<void> check_setup(const ServiceSetup& setup) {
 
 Result<void> run_service(ServiceSetup setup) {
   (void)std::signal(SIGPIPE, SIG_IGN);  // a client that went away is an error of one write
+  TRY_VOID(launch::raise_open_files());
   const Config& config = setup.config;
   // Never destroyed: what still waits in it when everything has ended refers to the objects below,
   // and the process ends with this function.

@@ -49,6 +49,7 @@ struct RunState {
   }
 
   guest::Id id = 0;
+  std::array<std::string, 2> printed;  // output and error output of one that came whole
   ReadyFd output;
   ReadyFd error;
   ReadyFd input;
@@ -165,6 +166,8 @@ class BoxSession final : public LiveSession {
   void take_event(guest::AgentReady& ready);
   void take_event(guest::RunBegun& begun);
   void take_event(guest::RunOver& over);
+  void take_event(guest::RunWhole& whole);
+  void end_run(guest::Id id, const guest::RunEnded& end);
   void take_event(guest::RequestRefused& refused);
   void take_event(guest::JobOver& over);
   void take_event(guest::AgentGone& gone);
