@@ -98,6 +98,7 @@ class Box {
   // A socket that may listen outside.
   struct Listener {
     Endpoint inside;
+    Endpoint outside;
     ino_t inode = 0;
   };
 
@@ -146,6 +147,7 @@ class Box {
   bool is_granted(const Endpoint& to, const std::string& name) const;
   void refuse_waiting();
   std::size_t cut_connections(const std::vector<std::uint64_t>& cookies);
+  bool is_published(const Listener& listener) const;
   std::size_t cut_listeners();
   std::size_t carry_out_cuts();
   std::vector<std::string> names_of(const Endpoint& to) const;
@@ -163,7 +165,8 @@ class Box {
   std::map<std::uint64_t, Waiting> waiting_;     // by the call's id
   std::map<std::uint16_t, UniqueFd> reserved_;   // by the port inside, until it is bound
   std::map<std::uint64_t, Listener> published_;  // by cookie
-  std::set<std::uint64_t> condemned_;            // connections that are cut as soon as found
+  std::vector<Listener> closed_;  // no longer published: ended with what came of them, when found
+  std::set<std::uint64_t> condemned_;  // connections that are cut as soon as found
   Poller::Token cut_timer_ = Poller::kNone;
   Poller::Clock::duration cut_pause_{0};
   std::string pid_namespace_;       // of the box, known from its first call on

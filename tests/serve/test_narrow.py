@@ -1,10 +1,38 @@
 """Authority that is taken from a session while it runs: PATCH with `capabilities` and `limits`."""
 
+import errno
 import json
+import socket
 import unittest
 
-from service import ServiceTest
+from service import PATIENCE, ServiceTest, wait_until
 from test_reload import Echo
+
+# Echoes to one client, and when that is gone tries to listen again.
+SERVER = """
+import os, socket, sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+open("/tmp/listens", "w").close()
+client = listener.accept()[0]
+try:
+    while data := client.recv(99):
+        client.sendall(data)
+except OSError:
+    pass
+error = 0
+try:
+    listener.listen(5)
+except OSError as problem:
+    error = problem.errno
+with open("/tmp/.again", "w") as file:
+    print(error, file=file)
+os.rename("/tmp/.again", "/tmp/again")
+while True:
+    try:
+        listener.listen(5)
+    except OSError:
+        pass
+"""
 
 
 class Narrow(ServiceTest):
@@ -56,6 +84,27 @@ class Narrow(ServiceTest):
         self.assertEqual(answer.json["narrowed"]["connections_cut"], 1)
         self.assertEqual(session.run("read -t 10 -u 6 x; [ $? = 1 ]").exit_code, 0)
         self.assertTrue(self.talks(session, 5))
+
+    def test_ports_are_closed_with_what_came_of_them(self):
+        with socket.socket() as free:
+            free.bind(("127.60.0.3", 0))
+            where = free.getsockname()
+        session = self.session(capabilities=[{"kind": "listen_tcp", "host": where[0], "port": where[1]}])
+        session.out(f"cat > /tmp/serve.py <<'END'\n{SERVER}\nEND")
+        session.post("/run", {"code": f"python3 /tmp/serve.py {where[0]} {where[1]}", "background": True})
+        self.assertTrue(wait_until(lambda: session.run("test -e /tmp/listens").exit_code == 0))
+        with socket.create_connection(where, timeout=PATIENCE) as client:
+            client.sendall(b"one")
+            self.assertEqual(client.recv(9), b"one")
+            answer = self.patch(session, capabilities=[], cut=True)
+            self.assertEqual(answer.json["narrowed"]["connections_cut"], 1)
+            self.assertEqual(client.recv(9), b"", "who was let in is put out")
+        # It listens again without pause.
+        for _ in range(20):
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection(where, timeout=PATIENCE).close()
+        self.assertTrue(wait_until(lambda: session.run("test -e /tmp/again").exit_code == 0))
+        self.assertEqual(session.out("cat /tmp/again").strip(), str(errno.EACCES))
 
     def test_nothing_is_ever_gained(self):
         session = self.session(capabilities=self.grant(self.first))
