@@ -26,6 +26,7 @@ bool Box::is_granted(const Endpoint& to, const std::string& name) const {
 Narrowed Box::narrow(const authority::AuthoritySet& to, Existing existing) {
   const authority::AuthoritySet before = network_.authority;
   network_.authority = before.attenuate(to);
+  decided_.reset();
   connections_.set_budgets(network_.authority);
   if (names_) names_->on_narrowed();
   count_bytes();

@@ -79,6 +79,7 @@ TEST(NetworkPlan, FastOpenByMessageIsRefused) {
     seccomp_data data{};
     data.nr = static_cast<int>(default_filter_rules().find(name)->number);
     data.arch = audit_architecture(kNativeArchitecture);
+    data.args[argument] = MSG_NOSIGNAL;
     EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_ALLOW) << name;
     data.args[argument] = MSG_FASTOPEN | MSG_NOSIGNAL;
     EXPECT_EQ(evaluate_filter(plan.filter, data), seccomp_action(Verdict::refuse(EOPNOTSUPP)))
@@ -97,6 +98,25 @@ TEST(NetworkPlan, OnlyDatagramsWithAnAddressWait) {
     EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_USER_NOTIF);
     EXPECT_EQ(evaluate_filter(plan_with({}).filter, data), SECCOMP_RET_ALLOW)
         << "a box without grants waits for nobody";
+  }
+}
+
+// Their address is in memory, so it takes the broker to see that there is none. Writers to streams
+// say that they are such, and the box's own agent is one.
+TEST(NetworkPlan, MessagesWaitUnlessTheyAreOfAStream) {
+  const LaunchPlan plan = plan_with({"connect=192.0.2.1:443"});
+  for (const auto& [name, argument] : {std::pair("sendmsg", 2U), std::pair("sendmmsg", 3U)}) {
+    seccomp_data data{};
+    data.nr = static_cast<int>(default_filter_rules().find(name)->number);
+    data.arch = audit_architecture(kNativeArchitecture);
+    for (const int bits : {0, int{MSG_DONTWAIT}, MSG_MORE | MSG_EOR}) {
+      const auto flags = static_cast<std::uint64_t>(bits);
+      data.args[argument] = flags | std::uint64_t{1} << 40U;
+      EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_USER_NOTIF) << name << flags;
+      EXPECT_EQ(evaluate_filter(plan_with({}).filter, data), SECCOMP_RET_ALLOW) << name << flags;
+    }
+    data.args[argument] = MSG_NOSIGNAL | MSG_DONTWAIT;
+    EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_ALLOW) << name;
   }
 }
 

@@ -10,6 +10,9 @@
 namespace glovebox::session {
 namespace {
 
+constexpr std::string_view kNoCopy =
+    "a Python session cannot be forked: what its interpreter holds cannot be taken along yet";
+
 // Grants on the places that the session works in: a ceiling on what it may reach is not about them.
 Result<authority::AuthoritySet> uses_of_places(const SessionInfo& info) {
   std::vector<authority::Capability> uses;
@@ -143,6 +146,7 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
                                                                        ForkRequest request) {
   CO_TRY_VOID(check_fork(request));
   CO_TRY(const EntryPointer entry, find(id));
+  if (entry->record.info.effective.python) co_return fail(Code::Unsupported, "{}", kNoCopy);
   if (counts().alive + *starting_ + request.count > settings_.max_sessions) {
     co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
   }

@@ -8,6 +8,7 @@
 #include "session/live_session.h"
 #include "session/python_message.h"
 #include "session/python_plan.h"
+#include "session/python_request.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/json/object.hpp>
@@ -34,11 +35,12 @@ class PythonBroker {
   asio::awaitable<BrokerAnswer> execute(boost::json::object head, PythonMessage message);
 
  private:
-  struct Request;
-  asio::awaitable<Result<boost::json::object>> perform(const Request& request, std::string& blob);
-  asio::awaitable<Result<boost::json::object>> read_file(const Request& request, std::string& blob);
-  asio::awaitable<Result<boost::json::object>> write_file(const Request& request);
-  asio::awaitable<Result<boost::json::object>> run_command(const Request& request);
+  asio::awaitable<Result<boost::json::object>> perform(const BrokerRequest& request,
+                                                       std::string& blob);
+  asio::awaitable<Result<boost::json::object>> read_file(const BrokerRequest& request,
+                                                         std::string& blob);
+  asio::awaitable<Result<boost::json::object>> write_file(const BrokerRequest& request);
+  asio::awaitable<Result<boost::json::object>> run_command(const BrokerRequest& request);
 
   std::shared_ptr<LiveSession> box_;
   const PythonPlan& plan_;

@@ -21,10 +21,6 @@
 
 namespace glovebox::session {
 
-// Why a Python session is refused to be recycled, forked or written to a file.
-inline constexpr std::string_view kNoCopy =
-    "a Python session cannot be copied: what its interpreter holds cannot be taken along yet";
-
 class SessionManager final : public Manager {
  public:
   SessionManager(asio::io_context& loop, ManagerSettings settings);
@@ -108,6 +104,8 @@ class SessionManager final : public Manager {
   // A box on its way to be a session.
   struct Newborn {
     std::string id;
+    // Whom the box tells of: the same; another only until it is handed to a session that is there.
+    std::shared_ptr<std::string> whose;
     std::shared_ptr<const plan::LaunchPlan> plan;
     std::shared_ptr<BoxSession> live;
     std::shared_ptr<BoxBook> book;
@@ -119,8 +117,10 @@ class SessionManager final : public Manager {
   struct CellWorker {
     std::string key;
     std::string owner;
-    Newborn box;
+    Newborn box;  // empty while it is on its way
     std::uint32_t last_cell = 0;
+    std::shared_ptr<TurnQueue> start;  // who makes the box has the turn, and who wants it waits
+    std::optional<Error> problem;      // why it did not come
   };
 
   // Opening (manager.cpp).
@@ -141,7 +141,7 @@ class SessionManager final : public Manager {
                                                              const Origin& origin);
   asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
                                               const Origin& origin);
-  BoxSettings box_settings(const Prepared& prepared, const std::string& id);
+  BoxSettings box_settings(const Prepared& prepared, std::shared_ptr<const std::string> whose);
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
   asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
   void on_run(const std::string& id, const RunRecord& run);
@@ -177,11 +177,15 @@ class SessionManager final : public Manager {
   // Python (manager_python.cpp).
   asio::awaitable<Result<Newborn>> give_birth_to(std::shared_ptr<Prepared> prepared,
                                                  const Origin& origin);
-  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared);
+  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared,
+                                                    const Origin& origin);
   asio::awaitable<Result<Newborn>> make_cell(std::shared_ptr<Prepared> prepared,
-                                             std::optional<std::string> key);
+                                             std::optional<std::string> key, const Origin& origin);
+  Newborn take_parked(const std::optional<std::string>& key, const Origin& origin);
   asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
       std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
+  std::shared_ptr<CellWorker> fitting_worker(const std::optional<std::string>& key,
+                                             const std::string& owner) const;
   static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
                                           std::string key, std::shared_ptr<Prepared> prepared);
   Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);
@@ -191,6 +195,7 @@ class SessionManager final : public Manager {
   static asio::awaitable<void> reseat_cell(SessionManager& manager, std::weak_ptr<bool> there,
                                            std::string id);
   void sweep_python(PythonPool<Newborn>::Whose whose);
+  static std::size_t under_way(const Entry& entry);
   static bool is_in_use(const Entry& entry);
   static std::chrono::steady_clock::time_point last_use(const Entry& entry);
 

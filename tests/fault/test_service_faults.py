@@ -62,12 +62,10 @@ def count_descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def count_cgroups():
-    """Directories of boxes that belong to this tier, in every hierarchy."""
-    found = 0
-    for top, names, _ in os.walk("/sys/fs/cgroup"):
-        found += sum("glovebox" in name or "box-" in name for name in names)
-    return found
+def count_cgroups(launcher):
+    """The directories of one launcher's boxes, in every hierarchy."""
+    return sum(name.startswith(f"glovebox-{launcher}-")
+               for _, names, _ in os.walk("/sys/fs/cgroup") for name in names)
 
 
 class Use:
@@ -79,6 +77,7 @@ class Use:
         self.descriptors = (count_descriptors(self.service), count_descriptors(self.launcher))
         self.processes = len(descendants_of(self.service))
         self.mounts = len(Path(f"/proc/{self.launcher}/mountinfo").read_text().splitlines())
+        self.cgroups = count_cgroups(self.launcher)
         self.layers = sum(len(names) for _, names, _ in os.walk(service.state / "layers"))
 
     def holds_no_more_descriptors_than(self, other):
@@ -252,10 +251,13 @@ class Soak(unittest.TestCase):
         # What stays are the launcher and the boxes that wait for the next sessions.
         settled = wait_until(lambda: len(descendants_of(service.process.pid)) == 1 + POOL)
         self.assertTrue(settled, descendants_of(service.process.pid))
-        before, cgroups = Use(service), count_cgroups()
+        before = Use(service)
+        if TIER == "root":
+            self.assertGreater(before.cgroups, 0)
         self.run_rounds(service, ROUNDS)
         self.assertTrue(wait_until(lambda: Use(service).processes == before.processes))
-        self.assertTrue(wait_until(lambda: count_cgroups() <= cgroups), (cgroups, count_cgroups()))
+        self.assertTrue(wait_until(lambda: count_cgroups(before.launcher) <= before.cgroups),
+                        (before.cgroups, count_cgroups(before.launcher)))
         wait_until(lambda: Use(service).holds_no_more_descriptors_than(before))
         after = Use(service)
         print(f"{ROUNDS} rounds: {before.memory} -> {after.memory} KiB, descriptors {before.descriptors} -> "

@@ -76,6 +76,19 @@ class Narrow(ServiceTest):
         session.run("head -c 100000 /dev/zero")
         self.assertEqual(session.state()["end"]["limit"], "output")
 
+    def test_a_rate_is_lowered_while_the_box_runs(self):
+        session = self.connected()
+        often = (f"n=0; for i in $(seq 30); do (exec 5<>/dev/tcp/{self.first.address}/{self.first.port}) 2>/dev/null"
+                 " && n=$((n+1)); done; echo $n")
+        self.assertEqual(session.out(often), "30")
+        answer = self.patch(session, limits={"connect_rate": "1/s"})
+        self.assertStatus(answer, 200)
+        self.assertEqual(answer.json["narrowed"]["at_once"], ["connect_rate=1/s"])
+        self.assertLess(int(session.out(often)), 30)
+        answer = self.patch(session, limits={"connect_rate": 1000})
+        self.assertEqual(answer.json["narrowed"]["at_once"], [], "a rate is not raised again")
+        self.assertLess(int(session.out(often)), 30)
+
     def test_a_limit_that_the_host_cannot_lower_is_told(self):
         session = self.session()
         answer = self.patch(session, limits={"pids": 20}, labels={"a": "b"})
