@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <ctime>
+#include <limits>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,6 +15,8 @@
 namespace glovebox::checkpoint {
 namespace {
 
+// What a name takes on the disk, at least: its inode.
+constexpr std::uint64_t kCostOfName = 256;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 auto malformed(const std::string& path, std::string_view what) {
@@ -30,8 +33,13 @@ struct OpenDirectory {
 
 class LayerReader {
  public:
-  LayerReader(RecordReader& in, workspace::MarkPrefix prefix, const LayerOwner& owner)
-      : in_(in), prefix_(workspace::to_text(prefix)), owner_(owner) {}
+  LayerReader(RecordReader& in, workspace::MarkPrefix prefix, const LayerOwner& owner,
+              const LayerBounds& bounds)
+      : in_(in),
+        prefix_(workspace::to_text(prefix)),
+        owner_(owner),
+        most_(most_of(bounds.told)),
+        room_(bounds.room) {}
 
   Result<RecordKind> run(BorrowedFd upper) {
     OpenDirectory root;
@@ -54,7 +62,30 @@ class LayerReader {
   }
 
  private:
+  Result<void> count(const EntryRecord& record) {
+    const std::uint64_t size = record.size;
+    ++content_.entries;
+    if (content_.entries > most_.entries || size > most_.bytes - content_.bytes) {
+      return fail(Code::Exhausted, "{}: the checkpoint holds more than it says",
+                  workspace::printable(record.path));
+    }
+    content_.bytes += size;
+    std::uint64_t names = kCostOfName + record.path.size() + record.target.size();
+    for (const auto& [name, value] : record.xattrs) names += name.size() + value.size();
+    return take_room(names);
+  }
+
+  Result<void> take_room(std::uint64_t bytes) {
+    if (room_ == nullptr) return {};
+    if (bytes > *room_) {
+      return fail(Code::Exhausted, "the checkpoint holds more than there is room for");
+    }
+    *room_ -= bytes;
+    return {};
+  }
+
   Result<void> take(EntryRecord record) {
+    TRY_VOID(count(record));
     const auto [above, name] = workspace::split_path(record.path);
     // Entries come as a walk visits them, so the directory is one of those that are open.
     while (stack_.size() > 1 && stack_.back().record.path != above) TRY_VOID(leave());
@@ -97,6 +128,7 @@ class LayerReader {
       return fail_os(errno, "make a file of {} bytes", record.size);
     }
     file_record_ = std::move(record);
+    file_end_ = 0;
     return {};
   }
 
@@ -107,6 +139,12 @@ class LayerReader {
     if (data.offset > size || data.bytes.size() > size - data.offset) {
       return malformed(file_record_.path, "data behind the end of the file");
     }
+    // Else one file could be written over and over.
+    if (data.bytes.empty() || data.offset < file_end_) {
+      return malformed(file_record_.path, "data that leads nowhere");
+    }
+    file_end_ = data.offset + data.bytes.size();
+    TRY_VOID(take_room(data.bytes.size()));
     std::string_view left = data.bytes;
     std::uint64_t at = data.offset;
     while (!left.empty()) {
@@ -194,13 +232,29 @@ class LayerReader {
   std::vector<OpenDirectory> stack_;
   UniqueFd file_;
   EntryRecord file_record_;
+  std::uint64_t file_end_ = 0;  // of its data so far
+  LayerContent content_;
+  LayerContent most_;
+  std::uint64_t* room_;
 };
 
 }  // namespace
 
 Result<RecordKind> read_layer(RecordReader& in, BorrowedFd upper, workspace::MarkPrefix prefix,
-                              const LayerOwner& owner) {
-  return LayerReader(in, prefix, owner).run(upper);
+                              const LayerOwner& owner, const LayerBounds& bounds) {
+  return LayerReader(in, prefix, owner, bounds).run(upper);
+}
+
+LayerContent most_of(const LayerContent& told) {
+  constexpr std::uint64_t kSomeEntries = 10'000;
+  constexpr std::uint64_t kSomeBytes = std::uint64_t{64} << 20;
+  const auto more = [](std::uint64_t number, std::uint64_t some) {
+    const std::uint64_t half = number / 2;
+    return number > std::numeric_limits<std::uint64_t>::max() - half - some
+               ? std::numeric_limits<std::uint64_t>::max()
+               : number + half + some;
+  };
+  return {more(told.entries, kSomeEntries), more(told.bytes, kSomeBytes)};
 }
 
 }  // namespace glovebox::checkpoint

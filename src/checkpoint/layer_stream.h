@@ -33,6 +33,19 @@ Result<LayerContent> write_layer(const LayerTrees& trees, RecordWriter& out);
 // Counts without writing.
 Result<LayerContent> measure_layer(const LayerTrees& trees);
 
+// The most that is read back of a layer. Whoever wrote the checkpoint had the key, and a few bytes
+// of it can stand for many: what is not bounded here would be bounded by the disk alone.
+struct LayerBounds {
+  // What the checkpoint says of itself. A box that ran while it was written may have gone on
+  // writing after it was counted: some more is let pass.
+  LayerContent told;
+  // On the disk, names included. What is read is taken off, so that several layers share it.
+  std::uint64_t* room = nullptr;  // none: no bound
+};
+
+// What a layer that was counted as `told` may have come to while it was written out.
+LayerContent most_of(const LayerContent& told);
+
 // To whom what is restored belongs on disk.
 struct LayerOwner {
   std::optional<uid_t> uid{};
@@ -41,8 +54,8 @@ struct LayerOwner {
 
 // Puts entries and their data into the empty directory `upper` until a record comes that is
 // neither, and returns its kind. No name of the checkpoint is resolved through a link or out of
-// `upper`.
+// `upper`. Code::Exhausted when it is more than the bounds.
 Result<RecordKind> read_layer(RecordReader& in, BorrowedFd upper, workspace::MarkPrefix prefix,
-                              const LayerOwner& owner);
+                              const LayerOwner& owner, const LayerBounds& bounds);
 
 }  // namespace glovebox::checkpoint

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -68,7 +69,23 @@ class LayerStream : public testing::Test {
     };
     TRY(const auto reader, SealedReader::open(std::move(source), key_, ""));
     RecordReader records(*reader);
-    return read_layer(records, open("to"), workspace::MarkPrefix::User, {});
+    return read_layer(records, open("to"), workspace::MarkPrefix::User, {}, bounds_);
+  }
+
+  // A checkpoint that no writer of ours writes.
+  void forge(const std::function<void(RecordWriter&)>& put) {
+    file_.clear();
+    const auto writer = SealedWriter::open(
+        [this](std::string_view bytes) -> Result<void> {
+          file_ += bytes;
+          return {};
+        },
+        Header{}, key_);
+    ASSERT_TRUE(writer);
+    RecordWriter records(**writer);
+    put(records);
+    ASSERT_TRUE(records.end());
+    ASSERT_TRUE((*writer)->finish());
   }
 
   static std::string text_of(const fs::path& path) {
@@ -80,7 +97,75 @@ class LayerStream : public testing::Test {
   fs::path place_;
   std::string file_;
   LayerContent content_;
+  LayerBounds bounds_;
 };
+
+EntryRecord file_of(std::string path, std::uint64_t size) {
+  EntryRecord record;
+  record.mode = 0600;
+  record.size = size;
+  record.path = std::move(path);
+  return record;
+}
+
+TEST_F(LayerStream, MoreThanTheCheckpointSaysIsRefused) {
+  const LayerContent most = most_of({});
+  forge([&](RecordWriter& out) {
+    for (std::uint64_t i = 0; i <= most.entries; ++i) {
+      ASSERT_TRUE(out.entry(file_of(std::to_string(i), 0)));
+    }
+  });
+  auto refused = read();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::Exhausted);
+  forge([&](RecordWriter& out) {
+    ASSERT_TRUE(out.entry(file_of("one", most.bytes)));
+    ASSERT_TRUE(out.entry(file_of("more", 1)));
+  });
+  refused = read();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::Exhausted);
+  EXPECT_NE(refused.error().message.find("more"), std::string::npos);
+}
+
+TEST_F(LayerStream, MoreThanThereIsRoomForIsRefusedAndHolesTakeNone) {
+  constexpr std::uint64_t kRoom = 100'000;
+  const auto with_data = [](std::size_t bytes) {
+    return [bytes](RecordWriter& out) {
+      ASSERT_TRUE(out.entry(file_of("sparse", 40 << 20)));
+      ASSERT_TRUE(out.entry(file_of("file", bytes)));
+      ASSERT_TRUE(out.data(0, std::string(bytes, 'x')));
+    };
+  };
+  std::uint64_t room = kRoom;
+  bounds_.room = &room;
+  forge(with_data(90'000));
+  const auto fits = read();
+  ASSERT_TRUE(fits) << fits.error().message;
+  EXPECT_LT(room, 10'000u);
+  fs::remove_all(place_ / "to");
+  fs::create_directory(place_ / "to");
+  room = kRoom;
+  forge(with_data(kRoom));
+  const auto refused = read();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::Exhausted);
+}
+
+TEST_F(LayerStream, DataThatLeadsNowhereIsRefused) {
+  const std::vector<std::pair<std::uint64_t, std::string>> forged[] = {
+      {{0, ""}}, {{0, "abc"}, {0, "abc"}}, {{3, "abc"}, {2, "a"}}};
+  int number = 0;
+  for (const auto& pieces : forged) {
+    forge([&](RecordWriter& out) {
+      ASSERT_TRUE(out.entry(file_of(std::to_string(number++), 10)));
+      for (const auto& [offset, bytes] : pieces) ASSERT_TRUE(out.data(offset, bytes));
+    });
+    const auto refused = read();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::Invalid);
+  }
+}
 
 TEST_F(LayerStream, EverythingThatALayerCanHoldComesBack) {
   const fs::path from = place_ / "from";

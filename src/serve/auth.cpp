@@ -61,6 +61,28 @@ const Identity& everybody() {
 
 }  // namespace
 
+void Identity::bound(session::SessionRequest& request) const {
+  if (cpus_milli) {
+    request.cpus_milli = std::min(request.cpus_milli.value_or(*cpus_milli), *cpus_milli);
+  }
+  if (!workspace) return;
+  // The enumerators stand in no order of reach.
+  constexpr auto reach = [](session::WorkspaceMode mode) {
+    return mode == session::WorkspaceMode::Read      ? 0
+           : mode == session::WorkspaceMode::Overlay ? 1
+                                                     : 2;
+  };
+  const bool is_lower =
+      !request.most_workspace || reach(*workspace) < reach(*request.most_workspace);
+  if (is_lower) request.most_workspace = *workspace;
+}
+
+const Identity* Auth::find_identity(std::string_view name) const {
+  const auto found = std::ranges::find_if(
+      tokens_, [&](const Token& token) { return token.identity.name == name; });
+  return found == tokens_.end() ? nullptr : &found->identity;
+}
+
 Result<void> Auth::add_token(std::string_view secret, Identity identity) {
   if (secret.size() < kShortestToken) {
     return fail(Code::Invalid, "{}: a token has at least {} characters", identity.name,

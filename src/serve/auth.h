@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "serve/http/message.h"
 #include "serve/http/router.h"
+#include "session/request.h"
 
 #include <array>
 #include <cstddef>
@@ -31,8 +32,13 @@ struct Identity {
   // Everything created with it is cut down to this. Nothing: no bound.
   std::shared_ptr<const authority::AuthoritySet> ceiling;
   std::size_t max_sessions = 0;  // alive at a time; 0: no bound of its own
+  // What the ceiling's policy says beside.
+  std::optional<std::uint64_t> cpus_milli{};
+  std::optional<session::WorkspaceMode> workspace{};
 
   bool may(Scope scope) const { return scopes.contains(scope) || scopes.contains(Scope::Admin); }
+  // Lowers what a request asks for to the last two of these.
+  void bound(session::SessionRequest& request) const;
 };
 
 class Auth {
@@ -50,6 +56,9 @@ class Auth {
   // Who sent the request, or the refusal. Without any token everybody on a TCP socket is anonymous
   // and may do everything: the service refuses to listen beyond loopback then.
   Result<Identity, ApiError> identify(const Request& request) const;
+
+  // The token of a name, as in Identity; null when there is none any more.
+  const Identity* find_identity(std::string_view name) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -52,6 +52,12 @@ Result<void, ApiError> check_bind(const HostRules& rules, session::BindRequest& 
   return {};
 }
 
+Result<void> check_unmoved(const std::string& known, const std::string& resolved) {
+  if (known == resolved) return {};
+  return fail(Code::Denied, "{}: it leads to {} now, which is not what the session was handed",
+              known, resolved);
+}
+
 }  // namespace
 
 Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& order) {
@@ -63,6 +69,26 @@ Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& ord
   if (order.profile == Profile::Balanced) {
     order.session.binds.push_back(
         {.source = rules.shared_tmp, .dest = "/tmp", .mode = session::BindMode::Write});
+  }
+  return {};
+}
+
+Result<void> check_host_rules(const HostRules& rules, const session::SessionRequest& request) {
+  const auto shared_tmp = host::resolve_new_path(rules.shared_tmp);
+  CreateOrder order;
+  order.session = request;
+  std::erase_if(order.session.binds, [&](const session::BindRequest& bind) {
+    return bind.dest == "/tmp" && shared_tmp && bind.source == *shared_tmp;
+  });
+  const std::vector<session::BindRequest> binds = order.session.binds;
+  if (const auto checked = apply_host_rules(rules, order); !checked) {
+    return fail(Code::Denied, "{}", checked.error().message);
+  }
+  for (std::size_t i = 0; i < binds.size(); ++i) {
+    TRY_VOID(check_unmoved(binds[i].source, order.session.binds[i].source));
+  }
+  for (std::size_t i = 0; i < request.workspaces.size(); ++i) {
+    TRY_VOID(check_unmoved(request.workspaces[i].path, order.resolved_workspaces[i]));
   }
   return {};
 }

@@ -24,4 +24,9 @@ struct HostRules {
 // path that is not allowed.
 Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& order);
 
+// The same for a request that was allowed before and is about to get another box: its paths are
+// resolved, the directory that its profile meant is among its binds, and every path must still be
+// what it leads to. Code::Denied, with the path.
+Result<void> check_host_rules(const HostRules& rules, const session::SessionRequest& request);
+
 }  // namespace glovebox::serve

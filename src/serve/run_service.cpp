@@ -53,8 +53,19 @@ Result<std::string> read_secret(const TokenConfig& token) {
   return trimmed(std::move(text));
 }
 
-Result<std::shared_ptr<const authority::AuthoritySet>> read_ceiling(const TokenConfig& token) {
-  if (token.ceiling.empty()) return std::shared_ptr<const authority::AuthoritySet>();
+session::WorkspaceMode to_session(policy::WorkspaceMode mode) {
+  switch (mode) {
+    case policy::WorkspaceMode::ReadOnly: break;
+    case policy::WorkspaceMode::Overlay: return session::WorkspaceMode::Overlay;
+    case policy::WorkspaceMode::ReadWrite: return session::WorkspaceMode::Write;
+  }
+  return session::WorkspaceMode::Read;
+}
+
+// Everything that the policy says is a bound, or it is refused here: a line that bounds nothing
+// would be believed to.
+Result<void> read_ceiling(const TokenConfig& token, Identity& identity) {
+  if (token.ceiling.empty()) return {};
   const auto loaded = policy::load_policy(token.ceiling);
   if (!loaded) {
     return fail(Code::Invalid, "ceiling of token {}: {}", token.name,
@@ -64,7 +75,15 @@ Result<std::shared_ptr<const authority::AuthoritySet>> read_ceiling(const TokenC
     return fail(Code::Invalid, "ceiling of token {}: paths with wildcards are no ceiling",
                 token.name);
   }
-  return std::make_shared<const authority::AuthoritySet>(loaded->policy.authority);
+  const policy::Policy& ceiling = loaded->policy;
+  if (ceiling.backend || !ceiling.waived.empty()) {
+    return fail(Code::Invalid, "ceiling of token {}: '{}' is no bound, and has no place in one",
+                token.name, ceiling.backend ? "backend" : "waive");
+  }
+  identity.ceiling = std::make_shared<const authority::AuthoritySet>(ceiling.authority);
+  identity.cpus_milli = ceiling.cpus_milli;
+  if (ceiling.workspace) identity.workspace = to_session(*ceiling.workspace);
+  return {};
 }
 
 Result<Auth> make_auth(const Config& config) {
@@ -75,7 +94,7 @@ Result<Auth> make_auth(const Config& config) {
     identity.name = "token:" + token.name;
     identity.scopes = token.scopes;
     identity.max_sessions = token.max_sessions;
-    TRY(identity.ceiling, read_ceiling(token));
+    TRY_VOID(read_ceiling(token, identity));
     TRY_VOID(auth.add_token(secret, std::move(identity)));
   }
   for (const char* variable : kTokenVariables) {

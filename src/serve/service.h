@@ -34,6 +34,8 @@ inline constexpr std::size_t kKeptDenials = 4'096;
 inline constexpr std::size_t kKeptDenialsOfOne = 512;
 
 class ResumableRun;
+// Who is making how many sessions.
+using Rooms = std::map<std::string, std::size_t, std::less<>>;
 
 struct Service {
   Service(asio::io_context& loop, const Config& settings, session::Manager& sessions,
@@ -58,6 +60,8 @@ struct Service {
   std::map<std::string, std::shared_ptr<session::LiveSession>, std::less<>> with_background;
   // Runs whose clients may come back, by their ids (resumable_run.h).
   std::map<std::string, std::shared_ptr<ResumableRun>, std::less<>> resumable;
+  // Sessions that are being made, by the caller's name (room.h).
+  std::shared_ptr<Rooms> rooms = std::make_shared<Rooms>();
   // Bytes of all layers when last looked, and what uploads added since.
   std::uint64_t layer_bytes = 0;
   std::function<HttpCounts()> http_counts;

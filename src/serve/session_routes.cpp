@@ -2,6 +2,7 @@
 #include "serve/create_order.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/room.h"
 #include "serve/run_order.h"
 #include "serve/until_gone.h"
 
@@ -39,25 +40,10 @@ bool owns(const Call& call, const session::SessionInfo& info) {
          (owner != info.effective.labels.end() && owner->second == call.identity.name);
 }
 
-Result<void, ApiError> check_room(const Call& call) {
-  const Service& service = call.service;
-  if (!service.abilities.available) {
-    return refuse(503, "SERVICE_UNAVAILABLE", "isolation unavailable: {}",
-                  service.abilities.problem);
-  }
-  const std::uint64_t most = service.config.session.upper_max_bytes;
-  if (most > 0 && service.layer_bytes >= most) {
-    return refuse(507, "RUNTIME_ERROR",
-                  "the layers of all sessions hold {} bytes, and {} is the most (upper_max_bytes)",
-                  service.layer_bytes, most);
-  }
-  if (call.identity.max_sessions == 0) return {};
-  const auto mine = service.manager.list({{std::string(kOwnerLabel), call.identity.name}});
-  const auto alive =
-      std::ranges::count(mine, session::SessionState::Active, &session::SessionInfo::state);
-  if (static_cast<std::size_t>(alive) < call.identity.max_sessions) return {};
-  return refuse(429, "TOO_MANY_REQUESTS", "{} has {} sessions, and may have no more",
-                call.identity.name, alive);
+Result<void, ApiError> check_boxes(const Call& call) {
+  const session::Manager::Abilities& abilities = call.service.abilities;
+  if (abilities.available) return {};
+  return refuse(503, "SERVICE_UNAVAILABLE", "isolation unavailable: {}", abilities.problem);
 }
 
 // The order as a request to the manager.
@@ -66,6 +52,7 @@ session::SessionRequest complete(const Call& call, const CreateOrder& order) {
   hide_in_labels(order, call.identity.name, request.labels);
   request.env = passed_environment(order.env, call.service.environment, call.service.secret_names);
   if (call.identity.ceiling) request.ceiling = *call.identity.ceiling;
+  call.identity.bound(request);
   return request;
 }
 
@@ -81,7 +68,8 @@ bool was_mounted_as_checked(const session::SessionInfo& info, const CreateOrder&
 }  // namespace
 
 asio::awaitable<Answer> create_session(Call& call) {
-  CO_TRY_VOID(check_room(call));
+  CO_TRY_VOID(check_boxes(call));
+  CO_TRY(const Room room, Room::take(call, 1));
   CO_TRY(const json::value body, co_await read_json(call, Empty::Refuse));
   CO_TRY(CreateOrder order, read_create_order(body, unknown_fields(call)));
   const HostRules& rules = call.service.rules;

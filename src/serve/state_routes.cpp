@@ -9,8 +9,10 @@
 #include "authority/terms.h"
 #include "base/file.h"
 #include "base/quantity.h"
+#include "host/resolve_authority.h"
 #include "serve/create_order.h"
 #include "serve/helpers.h"
+#include "serve/room.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
@@ -64,16 +66,6 @@ Result<std::string, ApiError> tenant_of(const Call& call) {
     return refuse(403, "FORBIDDEN", "{} is its own tenant", call.identity.name);
   }
   return asked == nullptr ? std::string() : *asked;
-}
-
-Result<void, ApiError> check_room_for(const Call& call, std::size_t count) {
-  if (call.identity.max_sessions == 0) return {};
-  const auto mine = call.service.manager.list({{std::string(kOwnerLabel), call.identity.name}});
-  const auto alive =
-      std::ranges::count(mine, session::SessionState::Active, &session::SessionInfo::state);
-  if (static_cast<std::size_t>(alive) + count <= call.identity.max_sessions) return {};
-  return refuse(429, "TOO_MANY_REQUESTS", "{} has {} sessions, and may have {}", call.identity.name,
-                alive, call.identity.max_sessions);
 }
 
 session::WhileRunning while_running(ObjectReader& reader) {
@@ -180,21 +172,31 @@ asio::awaitable<Result<UniqueFd, ApiError>> spool_body(Call& call) {
   co_return std::move(file);
 }
 
-// What is restored is held to the same rules as what is made, and belongs to who restores it.
-Result<void> review(const HostRules& rules, const Identity& identity,
-                    session::SessionRequest& request) {
-  CreateOrder order;
-  order.session = request;
-  std::erase_if(order.session.binds,
-                [&](const session::BindRequest& bind) { return bind.source == rules.shared_tmp; });
-  if (const auto checked = apply_host_rules(rules, order); !checked) {
-    return fail(Code::Denied, "{}", checked.error().message);
+// What is made again is held to the rules of what is made: the host's as they are today, and the
+// ceilings of who asks and of whose session it is.
+struct Reviewer {
+  HostRules rules;
+  std::vector<Identity> callers;
+
+  Result<void> operator()(session::SessionRequest& request) const {
+    TRY_VOID(check_host_rules(rules, request));
+    for (const Identity& who : callers) {
+      who.bound(request);
+      if (!who.ceiling) continue;
+      TRY(const host::ResolvedAuthority ceiling, host::resolve_paths(*who.ceiling));
+      request.ceiling = request.ceiling ? request.ceiling->attenuate(ceiling.set) : ceiling.set;
+    }
+    return {};
   }
-  request.labels[std::string(kOwnerLabel)] = identity.name;
-  if (!identity.ceiling) return {};
-  request.ceiling =
-      request.ceiling ? request.ceiling->attenuate(*identity.ceiling) : *identity.ceiling;
-  return {};
+};
+
+Reviewer reviewer_of(const Call& call, const session::SessionInfo& info) {
+  Reviewer reviewer{call.service.rules, {call.identity}};
+  const auto owner = info.effective.labels.find(std::string(kOwnerLabel));
+  if (owner == info.effective.labels.end() || owner->second == call.identity.name) return reviewer;
+  const Identity* other = call.service.auth.find_identity(owner->second);
+  if (other != nullptr) reviewer.callers.push_back(*other);
+  return reviewer;
 }
 
 }  // namespace
@@ -224,6 +226,10 @@ asio::awaitable<Answer> recycle_session(Call& call) {
   // Variables of a session of a former service: what this service would pass on.
   EnvPassthrough all;
   request.env = passed_environment(all, call.service.environment, call.service.secret_names);
+  request.review = reviewer_of(call, info);
+  // A dead session that gets a box is one more that is alive.
+  const std::size_t more = info.state == session::SessionState::Dead ? 1 : 0;
+  CO_TRY(const Room room, Room::take(call, more));
   auto renewed = co_await call.service.manager.recycle(info.id, std::move(request));
   if (!renewed) co_return tl::unexpected(state_refusal(renewed.error()));
   audit(call, "recycle", {{"session_id", info.id}});
@@ -234,7 +240,8 @@ asio::awaitable<Answer> fork_session(Call& call) {
   CO_TRY(const session::SessionInfo info, find_session(call));
   CO_TRY(const json::value body, co_await read_json(call, Empty::Fine));
   CO_TRY(session::ForkRequest request, read_fork(call, body));
-  CO_TRY_VOID(check_room_for(call, request.count));
+  CO_TRY(const Room room, Room::take(call, request.count));
+  request.review = reviewer_of(call, info);
   auto children = co_await call.service.manager.fork(info.id, std::move(request));
   if (!children) co_return tl::unexpected(state_refusal(children.error()));
   json::array sessions;
@@ -279,20 +286,18 @@ asio::awaitable<Answer> checkpoint_session(Call& call) {
 
 asio::awaitable<Answer> restore_session(Call& call) {
   CO_TRY_VOID(check_available(call));
-  const std::uint64_t most = call.service.config.session.upper_max_bytes;
-  if (most > 0 && call.service.layer_bytes >= most) {
-    co_return refuse(
-        507, "RUNTIME_ERROR",
-        "the layers of all sessions hold {} bytes, and {} is the most (upper_max_bytes)",
-        call.service.layer_bytes, most);
-  }
-  CO_TRY_VOID(check_room_for(call, 1));
+  CO_TRY(const Room room, Room::take(call, 1));
   CO_TRY(checkpoint::Key key, key_of(call));
   CO_TRY(std::string tenant, tenant_of(call));
   CO_TRY(UniqueFd file, co_await spool_body(call));
   session::RestoreRequest request{.key = std::move(key), .tenant = std::move(tenant)};
-  request.review = [rules = call.service.rules, identity = call.identity](
-                       session::SessionRequest& asked) { return review(rules, identity, asked); };
+  const std::uint64_t most = call.service.config.session.upper_max_bytes;
+  if (most > 0) request.most_bytes = most - std::min(most, call.service.layer_bytes);
+  const Reviewer reviewer{call.service.rules, {call.identity}};
+  request.review = [reviewer, owner = call.identity.name](session::SessionRequest& asked) {
+    asked.labels[std::string(kOwnerLabel)] = owner;  // it belongs to who restores it
+    return reviewer(asked);
+  };
   auto restored = co_await call.service.manager.restore(std::move(file), std::move(request));
   if (!restored) {
     audit(call, "restore", {{"refused", restored.error().message}});

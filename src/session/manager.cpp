@@ -66,6 +66,7 @@ SessionManager::~SessionManager() {
   sweep_timer_.cancel();
   events_.close();
   pool_.join();
+  restore_pool_.join();
   if (store_) write_runs();
 }
 

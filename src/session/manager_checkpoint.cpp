@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "session/co_try.h"
+#include "session/count.h"
 #include "session/pool.h"
 #include "session/restore_stream.h"
 #include "session/session_manager.h"
@@ -75,12 +76,19 @@ Result<void> write_records(const Writing& work, const std::vector<workspace::Lay
   }
   TRY(const std::string bases_text, encode_bases(bases));
   TRY_VOID(records.text(checkpoint::RecordKind::Bases, bases_text));
+  std::size_t number = 0;
   for (const workspace::Layer& layer : layers) {
     TRY_VOID(records.text(checkpoint::RecordKind::Layer, layer.facts().origin));
     TRY(const workspace::Uppers uppers, layer.open_uppers());
     TRY(const UniqueFd original, layer.open_original());
     const checkpoint::LayerTrees trees{uppers, original, layer.facts().prefix};
-    TRY_VOID(checkpoint::write_layer(trees, records));
+    TRY(const checkpoint::LayerContent written, checkpoint::write_layer(trees, records));
+    const LayerManifest& told = work.snapshot.layers.at(number++);
+    const checkpoint::LayerContent most = checkpoint::most_of({told.entries, told.bytes});
+    if (written.entries > most.entries || written.bytes > most.bytes) {
+      return fail(Code::Exhausted, "{}: too much was written while it was read; try again",
+                  told.workspace);
+    }
   }
   return records.end();
 }
@@ -125,6 +133,16 @@ SessionRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
   return request;
 }
 
+// The least of what the disk has left for it and what its own budgets say; 0: no bound.
+std::uint64_t room_for(const SessionRequest& request, std::uint64_t most) {
+  constexpr auto kDisk = authority::BudgetKind::Disk;
+  for (const auto& budget : {request.handed.budget(kDisk),
+                             request.ceiling ? request.ceiling->budget(kDisk) : std::nullopt}) {
+    if (budget) most = most == 0 ? *budget : std::min(most, *budget);
+  }
+  return most;
+}
+
 }  // namespace
 
 Result<std::string> SessionManager::usage(std::string_view id) const {
@@ -167,9 +185,8 @@ asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string i
 
 asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, RestoreRequest request) {
   if (is_stopping_) co_return fail(Code::Os, "the service is ending");
-  if (counts().alive + *starting_ >= settings_.max_sessions) {
-    co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
-  }
+  CO_TRY_VOID(check_room(1));
+  const Count count(starting_);
   struct Drafted {
     SessionRequest request;
     std::shared_ptr<Prepared> prepared;
@@ -182,16 +199,20 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
     TRY(drafted.stream, RestoreStream::open(std::move(*held), request.key, request.tenant));
     drafted.request = restored_request(*preparer, drafted.stream->snapshot());
     if (request.review) TRY_VOID(request.review(drafted.request));
+    const std::uint64_t room = room_for(drafted.request, request.most_bytes);
+    if (room > 0) drafted.stream->bound(room);
     SessionRequest pinned = drafted.request;
     const std::optional<plan::PolicyMark>& policy = drafted.stream->snapshot().policy;
     if (policy) pinned.policy.if_digest = policy->digest;
-    TRY(Prepared prepared, preparer->prepare(pinned, RestoreStream::sources(drafted.stream)));
+    // Its paths were resolved where it was written, and were reviewed as they are.
+    TRY(Prepared prepared,
+        preparer->prepare(pinned, RestoreStream::sources(drafted.stream), KnownPlaces{}));
     prepared.effective.policy.if_digest = drafted.request.policy.if_digest;
     drafted.prepared = std::make_shared<Prepared>(std::move(prepared));
     TRY_VOID(drafted.stream->finish());
     return drafted;
   };
-  CO_TRY(Drafted drafted, co_await on_pool(pool_, work));
+  CO_TRY(Drafted drafted, co_await on_pool(restore_pool_, work));
   const Snapshot& snapshot = drafted.stream->snapshot();
   Restored restored;
   restored.tag = drafted.stream->tag();

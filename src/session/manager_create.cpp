@@ -1,5 +1,6 @@
 // How a session begins, and what its box tells later.
 #include "session/co_try.h"
+#include "session/count.h"
 #include "session/pool.h"
 #include "session/prove.h"
 #include "session/session_manager.h"
@@ -8,6 +9,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -42,18 +44,6 @@ PythonEnd python_end(const SessionEnd& end) {
   return {"worker", end.sentence};
 }
 
-// Counts what is under way, however it ends.
-class Count {
- public:
-  explicit Count(std::shared_ptr<std::size_t> count) : count_(std::move(count)) { ++*count_; }
-  Count(const Count&) = delete;
-  Count& operator=(const Count&) = delete;
-  ~Count() { --*count_; }
-
- private:
-  std::shared_ptr<std::size_t> count_;
-};
-
 }  // namespace
 
 asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
@@ -61,6 +51,16 @@ asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
     return preparer->check(request);
   };
   co_return co_await on_pool(pool_, work);
+}
+
+Result<void> SessionManager::check_room(std::size_t more) const {
+  // A dead one whose layer could not leave memory holds as much as one that is alive.
+  const auto pinned =
+      static_cast<std::size_t>(std::ranges::count_if(sessions_, [](const auto& one) {
+        return one.second->record.info.state == SessionState::Dead && !one.second->memory.empty();
+      }));
+  if (counts().alive + pinned + *starting_ + more <= settings_.max_sessions) return {};
+  return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
 }
 
 asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest request) {
@@ -72,9 +72,8 @@ asio::awaitable<Result<std::shared_ptr<Prepared>>> SessionManager::prepare(Sessi
                                                                            const Origin& origin) {
   const std::string asked_digest = request.policy.if_digest;
   if (!origin.policy_digest.empty()) request.policy.if_digest = origin.policy_digest;
-  const auto work = [preparer = preparer_, request = std::move(request), layers = origin.layers] {
-    return preparer->prepare(request, layers);
-  };
+  const auto work = [preparer = preparer_, request = std::move(request), layers = origin.layers,
+                     known = origin.known] { return preparer->prepare(request, layers, known); };
   auto drafted = co_await on_pool(pool_, work);
   if (drafted) {
     drafted->effective.policy.if_digest = asked_digest;
@@ -92,10 +91,7 @@ asio::awaitable<Result<std::shared_ptr<Prepared>>> SessionManager::prepare(Sessi
 asio::awaitable<Result<SessionInfo>> SessionManager::create_from(SessionRequest request,
                                                                  Origin origin) {
   if (is_stopping_) co_return fail(Code::Os, "the service is ending");
-  const std::size_t alive = counts().alive;
-  if (alive + *starting_ >= settings_.max_sessions) {
-    co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
-  }
+  CO_TRY_VOID(check_room(1));
   const Count count(starting_);
   CO_TRY(std::shared_ptr<Prepared> prepared, co_await prepare(request, origin));
   co_return co_await create_prepared(std::move(request), std::move(origin), std::move(prepared));

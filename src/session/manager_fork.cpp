@@ -1,4 +1,5 @@
 // Forks: several sessions that go on from where one is.
+#include "host/resolve_authority.h"
 #include "session/co_try.h"
 #include "session/pool.h"
 #include "session/session_manager.h"
@@ -147,9 +148,7 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
   CO_TRY_VOID(check_fork(request));
   CO_TRY(const EntryPointer entry, find(id));
   if (entry->record.info.effective.python) co_return fail(Code::Unsupported, "{}", kNoCopy);
-  if (counts().alive + *starting_ + request.count > settings_.max_sessions) {
-    co_return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
-  }
+  CO_TRY_VOID(check_room(request.count));
   std::unique_ptr<LiveSession::ShellTurn> shell;
   const bool is_alive = entry->live && entry->live->is_alive();
   if (is_alive) {
@@ -162,7 +161,12 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
   Origin origin;
   CO_TRY(origin.layers, co_await freeze(entry, must_renew));
   origin.shell = std::move(snapshot.shell);
-  CO_TRY(SessionRequest asked, asked_of(*entry, none));
+  if (request.ceiling) {
+    const auto work = [ceiling = *request.ceiling] { return host::resolve_paths(ceiling); };
+    CO_TRY(host::ResolvedAuthority resolved, co_await on_pool(pool_, work));
+    request.ceiling = std::move(resolved.set);
+  }
+  CO_TRY(SessionRequest asked, co_await asked_again(entry, none, request.review));
   if (is_alive && must_renew) {
     const std::size_t busy = entry->live->under_way();
     if (busy > 0 && request.running == WhileRunning::Refuse) {
@@ -175,6 +179,7 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
     CO_TRY_VOID(co_await renew(entry, asked, std::move(own)));
   }
   origin.parent = id;
+  origin.known = entry->places;
   if (snapshot.policy) origin.policy_digest = snapshot.policy->digest;
   CO_TRY(std::vector<SessionInfo> children,
          co_await make_children(entry, request, std::move(asked), std::move(origin)));

@@ -7,6 +7,7 @@
 #include "workspace/diff.h"
 #include "workspace/image.h"
 #include "workspace/settle.h"
+#include "workspace/tree_use.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -66,29 +67,15 @@ Result<DiffBody> make_branch_diff(const workspace::LayerRoot& root, const std::s
   return spool_body(form, changes, after, before, spool);
 }
 
-Result<std::uint64_t> disk_use(BorrowedFd dir) {
-  std::uint64_t bytes = 0;
-  TRY(const auto names, workspace::list_directory(dir));
-  for (const workspace::Entry& name : names) {
-    struct stat info{};
-    if (::fstatat(dir.get(), name.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
-    if (!S_ISDIR(info.st_mode)) continue;
-    const auto below = workspace::open_directory(dir, name.name);
-    if (!below) continue;  // removed meanwhile, or the box has shut itself out
-    TRY(const std::uint64_t more, disk_use(*below));
-    bytes += more;
-  }
-  return bytes;
-}
-
-Result<std::map<std::string, std::uint64_t>> measure_layers(const workspace::LayerRoot& root) {
-  std::map<std::string, std::uint64_t> sizes;
+// By the layer's id. What cannot be measured keeps nobody from measuring the others.
+Result<std::map<std::string, workspace::TreeUse>> measure_layers(const workspace::LayerRoot& root) {
+  std::map<std::string, workspace::TreeUse> sizes;
   TRY(const auto layers, workspace::list_layers(root));
   for (const workspace::LayerFacts& layer : layers) {
     const auto dir = workspace::open_directory(root.dir, layer.id);
     if (!dir) continue;  // removed meanwhile
-    TRY(sizes[layer.id], disk_use(*dir));
+    const auto use = workspace::measure_tree(*dir);
+    if (use) sizes.emplace(layer.id, *use);
   }
   return sizes;
 }
@@ -143,21 +130,34 @@ SessionManager::OpenLayer SessionManager::opener(const Entry& entry,
 }
 
 // When its box is gone, what lay in memory moves to the disk: from then on the session's layers are
-// there for the next service, too. What cannot be moved stays in memory.
+// there for the next service, too. What no disk can hold is left out, and the session's end says
+// so: else a box could keep memory for as long as its session is remembered. While the disk is at
+// fault it stays in memory, and the session counts as one that is alive (check_room).
 asio::awaitable<void> SessionManager::settle_layers(EntryPointer entry) {
   const std::weak_ptr<bool> there = is_there_;
   const auto turn = co_await entry->layer_turn->take(WhenBusy::Wait);
   if (!turn || there.expired() || entry->memory.empty()) co_return;
   const auto work = [preparer = preparer_, memory = entry->memory] {
-    std::vector<std::string> settled;
+    std::map<std::string, workspace::Unsettled> settled;
     for (const auto& [id, upper] : memory) {
       auto layer = workspace::open_layer(preparer->layers(), id);
-      if (layer && workspace::settle(*layer, *upper)) settled.push_back(id);
+      if (!layer) continue;
+      auto left_out = workspace::settle_what_fits(*layer, *upper);
+      if (left_out) settled.emplace(id, *std::move(left_out));
     }
     return settled;
   };
-  const std::vector<std::string> settled = co_await on_pool(pool_, work);
-  for (const std::string& id : settled) entry->memory.erase(id);
+  const auto settled = co_await on_pool(pool_, work);
+  if (there.expired()) co_return;
+  for (const auto& [id, left_out] : settled) {
+    entry->memory.erase(id);
+    auto& end = entry->record.info.end;
+    if (left_out.names == 0 || !end) continue;
+    end->sentence +=
+        fmt::format("; {} names of its layer fit on no disk and are gone, the first: {}",
+                    left_out.names, left_out.first);
+    if (!entry->is_being_removed) store_->put_later(entry->record);
+  }
 }
 
 asio::awaitable<Result<DiffBody>> SessionManager::diff(std::string id, LayerChoice where,
@@ -230,14 +230,17 @@ asio::awaitable<Result<workspace::UndoResult>> SessionManager::undo(std::string 
 
 asio::awaitable<Result<std::uint64_t>> SessionManager::layer_bytes() {
   const auto work = [preparer = preparer_]() -> Result<std::uint64_t> {
-    TRY(const UniqueFd dir, workspace::open_directory(preparer->layers().dir, "."));
-    return disk_use(dir);
+    TRY(const auto sizes, measure_layers(preparer->layers()));
+    std::uint64_t bytes = 0;
+    for (const auto& [id, use] : sizes) bytes += use.bytes;
+    return bytes;
   };
   co_return co_await on_pool(pool_, work);
 }
 
 // A bound on all layers together cannot make a write fail: it is kept by looking. What a box writes
-// between two looks goes beyond it.
+// between two looks goes beyond it. A layer that is too deep or too wide to be looked at counts as
+// one that is too large.
 asio::awaitable<void> SessionManager::bound_layers() {
   using Clock = std::chrono::steady_clock;
   if (settings_.most_layer_bytes == 0 || Clock::now() < next_measure_) co_return;
@@ -249,20 +252,25 @@ asio::awaitable<void> SessionManager::bound_layers() {
   constexpr int kShareOfTime = 20;
   next_measure_ = Clock::now() + (Clock::now() - begun) * kShareOfTime;
   std::uint64_t total = 0;
-  for (const auto& [id, bytes] : *sizes) total += bytes;
-  if (total <= settings_.most_layer_bytes) co_return;
+  for (const auto& [id, use] : *sizes) total += use.bytes;
+  const bool is_full = total > settings_.most_layer_bytes;
   EntryPointer largest;
   std::uint64_t most = 0;
   for (const auto& [id, entry] : sessions_) {
     if (!entry->live || !entry->live->is_alive()) continue;
     for (const WorkspaceInfo& place : entry->record.info.workspaces) {
       const auto size = sizes->find(place.layer_id);
-      if (size == sizes->end() || size->second < most) continue;
-      most = size->second;
+      if (size == sizes->end()) continue;
+      if (size->second.is_boundless) {
+        entry->live->end_by(launch::LimitKind::Disk);
+        break;
+      }
+      if (!is_full || size->second.bytes < most) continue;
+      most = size->second.bytes;
       largest = entry;
     }
   }
-  if (largest) largest->live->end_by(launch::LimitKind::Disk);
+  if (largest && largest->live->is_alive()) largest->live->end_by(launch::LimitKind::Disk);
 }
 
 }  // namespace glovebox::session

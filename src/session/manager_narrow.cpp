@@ -45,6 +45,62 @@ Result<void> check_narrows(const authority::Rule& rule) {
               authority::to_text(rule));
 }
 
+// Whose box a session's is.
+enum class BoxOwner : std::uint8_t {
+  Session,  // its own
+  Python,   // its own, with an interpreter: a wall budget is one operation's, not the box's
+  Worker,   // of a worker with cells of other sessions, who must not feel what happens to one
+};
+
+BoxOwner owner_of_box(const SessionRequest& effective) {
+  if (!effective.python) return BoxOwner::Session;
+  return effective.backend == plan::Backend::Cell ? BoxOwner::Worker : BoxOwner::Python;
+}
+
+bool is_about_box(BoxOwner owner, const authority::Rule& rule) {
+  const auto budget = authority::find_budget(rule.capability);
+  if (!budget || owner == BoxOwner::Session) return true;
+  return owner == BoxOwner::Python && budget->kind != authority::BudgetKind::Wall;
+}
+
+// Refuses by name what would be taken from others too, or would mean something else.
+Result<void> check_taken(BoxOwner owner, const Manager::SessionNarrowing& narrowing) {
+  if (owner == BoxOwner::Worker) {
+    const char* what = narrowing.network ? "capabilities" : "limits";
+    return fail(Code::Unsupported,
+                "{}: a cell shares its box with others and cannot be narrowed alone; start another "
+                "session",
+                what);
+  }
+  for (const authority::Rule& rule : narrowing.budgets.rules()) {
+    TRY_VOID(check_narrows(rule));
+    if (is_about_box(owner, rule)) continue;
+    return fail(Code::Unsupported,
+                "{}: of a Python session it bounds each operation, from the beginning; start "
+                "another session",
+                authority::to_text(rule));
+  }
+  return {};
+}
+
+// What of it a reload takes from the box.
+authority::AuthoritySet part_of_box(BoxOwner owner, const authority::AuthoritySet& most) {
+  std::vector<authority::Rule> rules = most.rules();
+  std::erase_if(rules, [&](const authority::Rule& rule) { return !is_about_box(owner, rule); });
+  // It was a set with these rules and more, so there are not too many.
+  return authority::AuthoritySet::from_rules(rules).value_or(most);
+}
+
+// In the request, of which later boxes are made too.
+void remember(SessionRequest& asked, const Manager::SessionNarrowing& narrowing) {
+  asked.handed = asked.handed.unite(narrowing.budgets);
+  asked.cpus_milli = smaller(asked.cpus_milli, narrowing.cpus_milli);
+  if (!narrowing.network) return;
+  asked.network_ceiling = asked.network_ceiling
+                              ? asked.network_ceiling->attenuate(*narrowing.network)
+                              : *narrowing.network;
+}
+
 }  // namespace
 
 // What the session would get if it was asked for again: the box keeps of its own what lies within.
@@ -53,8 +109,11 @@ NarrowedBox SessionManager::narrow_to(Entry& entry, const policy::Policy& now,
   const SessionRequest& asked = entry.record.info.effective;
   authority::AuthoritySet most = now.authority.unite(asked.handed);
   if (asked.ceiling) most = most.attenuate(*asked.ceiling);
-  NarrowedBox narrowed =
-      entry.live->narrow(most, smaller(asked.cpus_milli, now.cpus_milli), existing);
+  const BoxOwner owner = owner_of_box(asked);
+  auto cpus = smaller(asked.cpus_milli, now.cpus_milli);
+  if (owner == BoxOwner::Worker) cpus.reset();
+  if (owner != BoxOwner::Session) most = part_of_box(owner, most);
+  NarrowedBox narrowed = entry.live->narrow(most, cpus, existing);
   tell_narrowed(entry, narrowed);
   return narrowed;
 }
@@ -66,23 +125,13 @@ void SessionManager::tell_narrowed(const Entry& entry, const NarrowedBox& narrow
   tell(EventKind::Narrowed, entry, std::move(detail));
 }
 
-// In the request, of which later boxes are made too.
-void SessionManager::remember(SessionRequest& asked, const SessionNarrowing& narrowing) {
-  asked.handed = asked.handed.unite(narrowing.budgets);
-  asked.cpus_milli = smaller(asked.cpus_milli, narrowing.cpus_milli);
-  if (!narrowing.network) return;
-  asked.network_ceiling = asked.network_ceiling
-                              ? asked.network_ceiling->attenuate(*narrowing.network)
-                              : *narrowing.network;
-}
-
 Result<NarrowedBox> SessionManager::narrow_session(std::string_view id,
                                                    const SessionNarrowing& narrowing) {
   TRY(const EntryPointer entry, find(id));
   if (!entry->live || !entry->live->is_alive()) {
     return fail(Code::Os, "isolated session is not active: it has nothing to lose");
   }
-  for (const authority::Rule& rule : narrowing.budgets.rules()) TRY_VOID(check_narrows(rule));
+  TRY_VOID(check_taken(owner_of_box(entry->record.info.effective), narrowing));
   authority::AuthoritySet most = narrowing.budgets;
   if (narrowing.network) {
     TRY(const authority::AuthoritySet network, network_part(*narrowing.network));
@@ -93,6 +142,7 @@ Result<NarrowedBox> SessionManager::narrow_session(std::string_view id,
   }
   NarrowedBox narrowed = entry->live->narrow(most, narrowing.cpus_milli, narrowing.existing);
   remember(entry->record.info.effective, narrowing);
+  if (entry->asked) remember(*entry->asked, narrowing);
   store_->put_later(entry->record);
   tell_narrowed(*entry, narrowed);
   return narrowed;

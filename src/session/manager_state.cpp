@@ -1,6 +1,7 @@
 // Snapshots of sessions, and fresh boxes for them.
 #include "host/path_facts.h"
 #include "session/co_try.h"
+#include "session/count.h"
 #include "session/pool.h"
 #include "session/session_manager.h"
 
@@ -9,6 +10,9 @@
 
 namespace glovebox::session {
 namespace {
+
+// How often a request that keeps changing is asked about before its session is called busy.
+constexpr int kMostTries = 8;
 
 // Whether a directory of the box is there in the next box, too.
 bool outlives_the_box(const SessionInfo& info, const std::string& path) {
@@ -28,8 +32,7 @@ void SessionManager::step(std::string_view name) const {
 
 // The request with everything that is needed to make the session again, or which part of it is
 // nowhere any more.
-Result<SessionRequest> SessionManager::asked_of(const Entry& entry,
-                                                const std::vector<plan::EnvEntry>& env) const {
+Result<SessionRequest> SessionManager::asked_of(const Entry& entry, const Env& env) const {
   // Another box would need the layer while the first still has it, or what is in memory would go.
   if (entry.plan && !plan::handed_layers(*entry.plan).empty()) {
     return fail(Code::Unsupported,
@@ -59,6 +62,30 @@ Result<SessionRequest> SessionManager::asked_of(const Entry& entry,
   return request;
 }
 
+// What is taken from the session while the checks wait for the disk must not come back with the
+// next box: then they are made again, of what it has left. Nothing is awaited between the last look
+// and the return.
+asio::awaitable<Result<SessionRequest>> SessionManager::asked_again(EntryPointer entry, Env env,
+                                                                    Review review) {
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    CO_TRY(const SessionRequest asked, asked_of(*entry, env));
+    SessionRequest tried = asked;
+    if (entry->record.info.policy) tried.policy.if_digest = entry->record.info.policy->digest;
+    auto work = [preparer = preparer_, tried = std::move(tried), known = entry->places,
+                 review]() mutable -> Result<SessionRequest> {
+      if (review) TRY_VOID(review(tried));
+      TRY_VOID(preparer->check(tried, known));
+      return std::move(tried);
+    };
+    CO_TRY(SessionRequest checked, co_await on_pool(pool_, work));
+    CO_TRY(const SessionRequest now, asked_of(*entry, env));
+    if (now != asked) continue;
+    checked.policy.if_digest = asked.policy.if_digest;
+    co_return checked;
+  }
+  co_return fail(Code::Exhausted, "the session is being changed; try again");
+}
+
 asio::awaitable<Result<std::optional<ShellState>>> SessionManager::shell_of(EntryPointer entry) {
   const std::shared_ptr<BoxSession> live = entry->live;
   std::optional<ShellState> state;
@@ -81,8 +108,7 @@ asio::awaitable<Result<Snapshot>> SessionManager::snapshot(std::string id) {
 }
 
 // Whoever calls this has the session's shell to himself.
-asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer entry,
-                                                                std::vector<plan::EnvEntry> env) {
+asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer entry, Env env) {
   const SessionInfo& info = entry->record.info;
   Snapshot snapshot;
   snapshot.id = info.id;
@@ -94,11 +120,15 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
   // That it could be made again is known by trying everything but to make it.
   SessionRequest tried = snapshot.spec;
   if (info.policy) tried.policy.if_digest = info.policy->digest;
-  const auto work = [preparer = preparer_, request = std::move(tried)]() -> Result<std::string> {
-    TRY_VOID(preparer->check(request));
+  const auto work = [preparer = preparer_, request = std::move(tried),
+                     known = entry->places]() -> Result<std::string> {
+    TRY_VOID(preparer->check(request, known));
     return preparer->policy_document(request.policy);
   };
-  CO_TRY(snapshot.spec.policy.document, co_await on_pool(pool_, work));
+  CO_TRY(std::string document, co_await on_pool(pool_, work));
+  // What it has lost meanwhile is not written down.
+  CO_TRY(snapshot.spec, asked_of(*entry, env));
+  snapshot.spec.policy.document = std::move(document);
   CO_TRY(const std::string text, encode_snapshot(snapshot));
   CO_TRY(const Snapshot back, decode_snapshot(text));
   if (back != snapshot) {
@@ -122,6 +152,7 @@ void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared&
   entry.record.guarantees = prepared.plan.guarantees;
   entry.record.proved = newborn.proved;
   entry.record.terms = prepared.plan.terms;
+  entry.places = prepared.places;
   entry.origin = prepared.origin;
 }
 
@@ -157,6 +188,7 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionR
   step("renew: the old box is gone");
   origin.id = entry->record.info.id;
   origin.runs_before = entry->record.info.runs;
+  origin.known = entry->places;
   if (entry->record.info.policy) origin.policy_digest = entry->record.info.policy->digest;
   auto prepared = co_await prepare(request, origin);
   if (!prepared) {
@@ -194,13 +226,14 @@ asio::awaitable<Result<SessionInfo>> SessionManager::recycle(std::string id,
   CO_TRY(const EntryPointer entry, find(id));
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
   if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
-  CO_TRY(SessionRequest asked, asked_of(*entry, request.env));
-  SessionRequest tried = asked;
-  if (entry->record.info.policy) tried.policy.if_digest = entry->record.info.policy->digest;
-  const auto check = [preparer = preparer_, tried = std::move(tried)] {
-    return preparer->check(tried);
-  };
-  CO_TRY_VOID(co_await on_pool(pool_, check));  // before anything ends
+  std::optional<Count> count;
+  if (entry->record.info.state == SessionState::Dead) {
+    CO_TRY_VOID(check_room(1));
+    count.emplace(starting_);
+  }
+  // Before anything ends.
+  CO_TRY(SessionRequest asked,
+         co_await asked_again(entry, std::move(request.env), std::move(request.review)));
   Origin origin;
   std::vector<std::string> old;
   for (const WorkspaceInfo& place : entry->record.info.workspaces) {

@@ -1,5 +1,6 @@
 #include "session/prepare.h"
 
+#include "authority/capability.h"
 #include "authority/terms.h"
 #include "host/path_facts.h"
 #include "host/resolve_authority.h"
@@ -65,6 +66,75 @@ host::PathFacts not_made_yet(std::string path) {
           .inode = 0,
           .owner = ::geteuid(),
           .group = ::getegid()};
+}
+
+// The smaller of a policy's bound and that of whoever asks. The second never says what a workspace
+// is when its request does not.
+std::optional<policy::WorkspaceMode> less_reaching(std::optional<policy::WorkspaceMode> of_policy,
+                                                   WorkspaceMode of_caller) {
+  if (of_policy && reach(from_policy(*of_policy)) <= reach(of_caller)) return of_policy;
+  switch (of_caller) {
+    case WorkspaceMode::Read: return policy::WorkspaceMode::ReadOnly;
+    case WorkspaceMode::Overlay: return policy::WorkspaceMode::Overlay;
+    case WorkspaceMode::Write: break;
+  }
+  return of_policy;
+}
+
+// A budget that whoever asks is held to is not theirs to give up.
+Result<void> check_waived(const std::set<std::string>& waived, const SessionRequest& request) {
+  using authority::BudgetKind;
+  if (!request.ceiling) return {};
+  const authority::AuthoritySet& ceiling = *request.ceiling;
+  const std::pair<const char*, bool> bounds[] = {
+      {"limit.memory", ceiling.budget(BudgetKind::Memory).has_value()},
+      {"limit.pids", ceiling.budget(BudgetKind::Pids).has_value()},
+      {"limit.cpu-time", ceiling.budget(BudgetKind::Cpu).has_value()},
+      {"limit.disk", ceiling.budget(BudgetKind::Disk) || ceiling.budget(BudgetKind::Inodes)},
+      {"limit.cpus", request.cpus_milli.has_value()},
+  };
+  for (const auto& [waiver, is_bound] : bounds) {
+    if (!is_bound || !waived.contains(waiver)) continue;
+    return fail(Code::Denied, "waive {}: what you may hand in is bounded by it", waiver);
+  }
+  return {};
+}
+
+// A place of a request that was prepared before must be what it was then.
+Result<void> check_known(const std::optional<KnownPlaces>& known, const std::string& asked,
+                         const host::PathFacts& found) {
+  if (!known) return {};
+  if (found.path != asked) {
+    return fail(Code::Denied, "{}: it leads to {} now, which is not what the session was handed",
+                asked, found.path);
+  }
+  const auto mark = known->find(asked);
+  if (mark == known->end() || mark->second == FileMark{found.device, found.inode}) return {};
+  return fail(Code::Denied, "{}: something else is there now than what the session was handed",
+              asked);
+}
+
+// The same for one that is not there.
+Result<void> check_known_missing(const std::optional<KnownPlaces>& known, const std::string& asked,
+                                 const std::string& resolved) {
+  if (!known) return {};
+  if (resolved == asked && !known->contains(asked)) return {};
+  return fail(Code::Denied, "{}: what the session was handed is not there any more", asked);
+}
+
+// And for paths of capabilities: each still means itself, and was resolved to itself when the spec
+// was filled.
+Result<void> check_known_rules(const authority::AuthoritySet& set, const plan::SandboxSpec& spec) {
+  for (const Rule& rule : set.rules()) {
+    TRY(const auto one, authority::AuthoritySet::from_rules(std::vector<Rule>{rule}));
+    TRY(const host::ResolvedAuthority resolved, host::resolve_paths(one));
+    const bool is_used = std::ranges::all_of(
+        resolved.paths, [&](const auto& path) { return spec.paths.contains(path.first); });
+    if (resolved.set == one && is_used) continue;
+    return fail(Code::Denied, "{}: the path leads elsewhere than when the session was handed it",
+                authority::to_text(rule));
+  }
+  return {};
 }
 
 // For a plan that is only looked at.
@@ -135,10 +205,16 @@ void Preparer::forget_facts() {
   facts_.reset();
 }
 
-Result<Preparer::Draft> Preparer::draft(const SessionRequest& request) {
+Result<Preparer::Draft> Preparer::draft(const SessionRequest& request,
+                                        const std::optional<KnownPlaces>& known) {
   TRY_VOID(check_values(request));
   Draft draft;
   draft.asked = request;
+  draft.known = known;
+  if (!known) {
+    TRY(host::ResolvedAuthority handed, host::resolve_paths(request.handed));
+    draft.asked.handed = std::move(handed.set);
+  }
   plan::SandboxSpec& spec = draft.spec;
   spec.resident = plan::Resident::Agent;
   spec.backend = request.backend.value_or(plan::Backend::Process);
@@ -148,7 +224,15 @@ Result<Preparer::Draft> Preparer::draft(const SessionRequest& request) {
   spec.hostname = request.hostname;
   spec.waived = request.waived;
   TRY_VOID(apply_policy(draft));
+  TRY_VOID(check_waived(spec.waived, request));
+  if (request.most_workspace) draft.most = less_reaching(draft.most, *request.most_workspace);
   TRY_VOID(add_authority(draft));
+  if (known) {
+    TRY_VOID(check_known_rules(request.handed, spec));
+    if (draft.asked.ceiling != request.ceiling) {
+      return fail(Code::Denied, "a path of the session's ceiling leads elsewhere than it did");
+    }
+  }
   TRY_VOID(add_secrets(draft));
   TRY_VOID(add_places(draft));
   TRY_VOID(add_python(draft));
@@ -270,11 +354,13 @@ Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
   auto found = host::look_up(asked.path);
   if (found) {
     place.at = *std::move(found);
+    TRY_VOID(check_known(draft.known, asked.path, place.at));
     if (place.at.kind != host::PathKind::Directory) {
       return fail(Code::Invalid, "workspace {}: not a directory", asked.path);
     }
   } else if (found.error().code == Code::NotFound) {
     TRY(std::string path, host::resolve_new_path(asked.path));
+    TRY_VOID(check_known_missing(draft.known, asked.path, path));
     place.at = not_made_yet(std::move(path));
     draft.missing.push_back(draft.spec.workspaces.size());
   } else {
@@ -312,6 +398,7 @@ Result<void> Preparer::add_bind(Draft& draft, BindRequest& asked) {
   auto found = host::look_up(asked.source);
   if (!found) return fail(found.error().code, "bind {}", found.error().message);
   place.at = *std::move(found);
+  TRY_VOID(check_known(draft.known, asked.source, place.at));
   if (asked.dest.empty()) asked.dest = place.at.path;
   if (asked.dest != place.at.path) place.inside = asked.dest;
   TRY_VOID(check_place(draft, place));
@@ -398,8 +485,9 @@ Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource*
   return held;
 }
 
-Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSources& layers) {
-  TRY(Draft draft, this->draft(request));
+Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSources& layers,
+                                   const std::optional<KnownPlaces>& known) {
+  TRY(Draft draft, this->draft(request, known));
   TRY(const host::HostFacts host, facts());
   if (!draft.missing.empty()) {
     TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
@@ -425,6 +513,9 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSou
     }
   }
   prepared.python = std::move(draft.python);
+  for (const plan::Workspace& place : draft.spec.workspaces) {
+    prepared.places[place.at.path] = {place.at.device, place.at.inode};
+  }
   prepared.home = std::string(plan::kHomeInside);
   if (!draft.workspaces.empty()) prepared.home = draft.workspaces.front().path;
   prepared.effective = std::move(draft.asked);
@@ -434,8 +525,9 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSou
   return prepared;
 }
 
-Result<void> Preparer::check(const SessionRequest& request) {
-  TRY(const Draft draft, this->draft(request));
+Result<void> Preparer::check(const SessionRequest& request,
+                             const std::optional<KnownPlaces>& known) {
+  TRY(const Draft draft, this->draft(request, known));
   TRY(const host::HostFacts host, facts());
   TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
   TRY_VOID(plan::make_plan(supposed, host));

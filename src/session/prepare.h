@@ -41,6 +41,20 @@ struct LayerSource {
 // By the path of the workspace.
 using LayerSources = std::map<std::string, LayerSource>;
 
+// A file or directory, told from every other that is there at the same time.
+struct FileMark {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  friend bool operator==(const FileMark&, const FileMark&) = default;
+};
+
+// The places of a request that was prepared before, by their resolved paths, as they were then. A
+// place that is not among them is known by its path alone.
+//
+// Between two boxes of one session somebody else's box may have put a link where a directory was,
+// beside or above it. What a session was once handed must not come to mean something else by that.
+using KnownPlaces = std::map<std::string, FileMark>;
+
 // What becomes of a layer that was prepared for a box when there is no such box after all.
 enum class IfUnused : std::uint8_t { Remove, Leave };
 
@@ -86,6 +100,7 @@ struct Prepared {
   std::vector<WorkspaceInfo> workspaces;
   std::vector<HeldLayer> layers;  // of the workspaces that have one, in their order
   std::string home;               // where runs start
+  KnownPlaces places;             // workspaces and binds
   // Of a policy of the service's: where it is from, and the set it was found in. A reload narrows
   // boxes with such a one.
   std::optional<PolicyOrigin> origin;
@@ -124,10 +139,13 @@ class Preparer {
 
   static Result<std::unique_ptr<Preparer>> open(PreparerSettings settings);
 
-  // Makes what is missing, and the plan.
-  Result<Prepared> prepare(const SessionRequest& request, const LayerSources& layers = {});
+  // Makes what is missing, and the plan. With `known` the request is one that was prepared before:
+  // its paths are resolved, and one that leads elsewhere by now, or is another directory, is
+  // Code::Denied.
+  Result<Prepared> prepare(const SessionRequest& request, const LayerSources& layers = {},
+                           const std::optional<KnownPlaces>& known = {});
   // All the refusals of prepare() that need nothing to be made.
-  Result<void> check(const SessionRequest& request);
+  Result<void> check(const SessionRequest& request, const std::optional<KnownPlaces>& known = {});
   // What is known of the host is read again, by the next who needs it: something was not as
   // planned.
   void forget_facts();
@@ -141,7 +159,7 @@ class Preparer {
   explicit Preparer(PreparerSettings settings) : settings_(std::move(settings)) {}
 
   struct Draft;
-  Result<Draft> draft(const SessionRequest& request);
+  Result<Draft> draft(const SessionRequest& request, const std::optional<KnownPlaces>& known);
   Result<void> apply_policy(Draft& draft);
   Result<policy::CompiledPolicy> find_policy(Draft& draft);
   Result<policy::CompiledPolicy> find_template(const std::string& name);

@@ -97,6 +97,9 @@ struct SessionRequest {
   // The most of the network, when the session was narrowed while it ran (Manager::narrow_session).
   // Every later box of the same request has it too. Nothing: no bound.
   std::optional<authority::AuthoritySet> network_ceiling;
+  // The most that a workspace or bind may let a box do, whatever the policy says. A bound of
+  // whoever asks, as the ceiling is. Nothing: no bound.
+  std::optional<WorkspaceMode> most_workspace;
   std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half processors
   std::optional<plan::Backend> backend;     // nothing: what the policy says, else Process
   // The caller's variables, with their values. One that the policy denies is left out. Values are

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "workspace/layer_json.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -138,7 +139,13 @@ Result<void> RestoreStream::fill(const std::string& workspace, BorrowedFd upper)
   if (facts.st_uid != ::geteuid() || facts.st_gid != ::getegid()) {
     owner = {facts.st_uid, facts.st_gid};
   }
-  TRY(next_, checkpoint::read_layer(*records_, upper, workspace::MarkPrefix::User, owner));
+  const auto told = std::ranges::find(snapshot_.layers, workspace, &LayerManifest::workspace);
+  if (told == snapshot_.layers.end()) {
+    return fail(Code::Invalid, "the checkpoint does not say what the layer for {} holds", path);
+  }
+  const checkpoint::LayerBounds bounds{.told = {told->entries, told->bytes},
+                                       .room = room_ ? &*room_ : nullptr};
+  TRY(next_, checkpoint::read_layer(*records_, upper, workspace::MarkPrefix::User, owner, bounds));
   return {};
 }
 

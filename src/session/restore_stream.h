@@ -28,6 +28,8 @@ class RestoreStream {
   // Opens the file and reads everything that stands before the layers.
   static Result<std::shared_ptr<RestoreStream>> open(UniqueFd file, const checkpoint::Key& key,
                                                      const std::string& tenant);
+  // What its layers may take on the disk, all together. Nothing: no bound.
+  void bound(std::uint64_t bytes) { room_ = bytes; }
 
   const Snapshot& snapshot() const { return snapshot_; }
   const std::string& tag() const { return reader_->tag(); }
@@ -49,6 +51,7 @@ class RestoreStream {
   checkpoint::RecordKind next_ = checkpoint::RecordKind::End;
   Snapshot snapshot_;
   std::map<std::string, workspace::Base> bases_;
+  std::optional<std::uint64_t> room_;
 };
 
 }  // namespace glovebox::session

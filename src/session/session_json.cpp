@@ -90,6 +90,7 @@ Result<json::object> encode_request(const SessionRequest& request) {
   if (request.network_ceiling) {
     TRY(object["network_ceiling"], authority::to_json(*request.network_ceiling));
   }
+  if (request.most_workspace) object["most_workspace"] = number(*request.most_workspace);
   object["cpus_milli"] = optional_number(request.cpus_milli);
   object["backend"] = optional_number(request.backend);
   json::array env;
@@ -144,6 +145,9 @@ Result<SessionRequest> decode_request(const json::object& object) {
   }
   if (const json::value* network = object.if_contains("network_ceiling")) {
     TRY(request.network_ceiling, authority::set_from_json(*network));
+  }
+  if (const json::value* most = object.if_contains("most_workspace")) {
+    request.most_workspace = to_enum(*most, WorkspaceMode::Read);
   }
   request.cpus_milli = to_optional<std::uint64_t>(object.at("cpus_milli"));
   if (!object.at("backend").is_null()) {

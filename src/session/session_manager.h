@@ -80,6 +80,7 @@ class SessionManager final : public Manager {
     // What was asked for, with what is written nowhere: values of variables, an inline policy.
     // Nothing for a session of a former service.
     std::optional<SessionRequest> asked;
+    KnownPlaces places;  // of that request; none for a session of a former service
   };
   using EntryPointer = std::shared_ptr<Entry>;
 
@@ -98,7 +99,8 @@ class SessionManager final : public Manager {
     LayerSources layers{};
     std::optional<ShellState> shell{};
     std::uint64_t runs_before = 0;
-    std::string policy_digest{};  // that the policy must have; empty: any
+    std::string policy_digest{};         // that the policy must have; empty: any
+    std::optional<KnownPlaces> known{};  // of a request that was prepared before
   };
 
   // A box on its way to be a session.
@@ -133,6 +135,7 @@ class SessionManager final : public Manager {
   static void add_live_usage(const Entry& entry, SessionUsage& usage);
 
   // Creating (manager_create.cpp).
+  Result<void> check_room(std::size_t more) const;  // for sessions more; Code::Exhausted
   asio::awaitable<Result<SessionInfo>> create_from(SessionRequest request, Origin origin);
   // The second half of it, when everything is prepared.
   asio::awaitable<Result<SessionInfo>> create_prepared(SessionRequest request, Origin origin,
@@ -153,9 +156,11 @@ class SessionManager final : public Manager {
 
   // Snapshots and fresh boxes (manager_state.cpp).
   void step(std::string_view name) const;
-  Result<SessionRequest> asked_of(const Entry& entry, const std::vector<plan::EnvEntry>& env) const;
-  asio::awaitable<Result<Snapshot>> take_snapshot(EntryPointer entry,
-                                                  std::vector<plan::EnvEntry> env);
+  using Env = std::vector<plan::EnvEntry>;
+  Result<SessionRequest> asked_of(const Entry& entry, const Env& env) const;
+  // The same, held to everything that a new request is held to.
+  asio::awaitable<Result<SessionRequest>> asked_again(EntryPointer entry, Env env, Review review);
+  asio::awaitable<Result<Snapshot>> take_snapshot(EntryPointer entry, Env env);
   asio::awaitable<Result<std::optional<ShellState>>> shell_of(EntryPointer entry);
   asio::awaitable<Result<void>> renew(EntryPointer entry, SessionRequest request, Origin origin);
   void fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const;
@@ -170,7 +175,6 @@ class SessionManager final : public Manager {
 
   // Narrowing (manager_narrow.cpp).
   NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
-  static void remember(SessionRequest& asked, const SessionNarrowing& narrowing);
   void tell_narrowed(const Entry& entry, const NarrowedBox& narrowed);
   void narrow_newborn(Entry& entry, const Prepared& prepared);
 
@@ -229,11 +233,12 @@ class SessionManager final : public Manager {
   std::unique_ptr<Store> store_;
   EventHub events_;
   asio::thread_pool pool_;
+  asio::thread_pool restore_pool_{1};  // reading a checkpoint holds up nothing but its like
   Networks networks_;
   LauncherLine launcher_;
   std::map<std::string, EntryPointer, std::less<>> sessions_;
   std::unordered_map<std::uint64_t, std::shared_ptr<BoxBook>> boxes_;
-  std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);
+  std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of count.h
   // Written down by the next sweep, many at a time.
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
   std::chrono::steady_clock::time_point next_measure_;  // of all layers

@@ -21,10 +21,15 @@ enum class Recycling : std::uint8_t {
   DropLayers,  // it finds the original
 };
 
+// Looks at what is about to be asked for once more, as the first time, and may cut it down or
+// refuse it. It runs on another thread, and may be asked several times about one request.
+using Review = std::function<Result<void>(SessionRequest&)>;
+
 struct RecycleRequest {
   Recycling layers = Recycling::KeepLayers;
   // Values for variables that are known by name alone, because a former service had them.
   std::vector<plan::EnvEntry> env{};
+  Review review{};
 };
 
 // Whether what runs in a session keeps it from being forked or written out. Runs in its shell are
@@ -47,6 +52,7 @@ struct ForkRequest {
   std::optional<std::uint64_t> cpus_milli{};
   std::string name{};  // of the children, with a number behind it; empty: after the parent's
   WhileRunning running = WhileRunning::Refuse;
+  Review review{};  // of the session itself; its children have no more
 };
 
 struct CheckpointRequest {
@@ -70,8 +76,8 @@ struct CheckpointFile {
 struct RestoreRequest {
   checkpoint::Key key;
   std::string tenant{};
-  // Looks at what is about to be asked for, and may cut it down or refuse it. On another thread.
-  std::function<Result<void>(SessionRequest&)> review{};
+  Review review{};
+  std::uint64_t most_bytes = 0;  // on the disk, in all its layers together; 0: no bound
 };
 
 struct Restored {

@@ -17,9 +17,30 @@ namespace {
 constexpr const char* kDraft = "settling";
 constexpr std::string_view kUserPrefix = "user.";
 
+enum class OnMisfit : std::uint8_t { Fail, LeaveOut };
+
+// Whether it is what the box made that cannot be on this disk, and never will.
+bool is_misfit(const Error& error) {
+  switch (error.os_errno) {
+    case 0: return true;  // our own bounds
+    case EFBIG:
+    case EINVAL:
+    case ENAMETOOLONG:
+    case EMLINK:
+    case EOPNOTSUPP:
+    case EPERM:
+    case ENOENT:  // the first name of a link was left out
+      return true;
+    default: return false;
+  }
+}
+
 class Settler {
  public:
-  Settler(BorrowedFd to, const LayerFacts& facts) : to_(to), facts_(facts) {}
+  Settler(BorrowedFd to, const LayerFacts& facts, OnMisfit on_misfit)
+      : to_(to), facts_(facts), on_misfit_(on_misfit) {}
+
+  const Unsettled& left_out() const { return left_out_; }
 
   Result<void> children(BorrowedFd from, BorrowedFd to, const std::string& path,
                         std::size_t depth) {
@@ -28,7 +49,11 @@ class Settler {
     }
     TRY(const auto entries, list_directory(from));
     for (const Entry& entry : entries) {
-      TRY_VOID(one(from, to, entry.name, join_path(path, entry.name), depth));
+      const std::string below = join_path(path, entry.name);
+      auto copied = one(from, to, entry.name, below, depth);
+      if (copied) continue;
+      if (on_misfit_ == OnMisfit::Fail || !is_misfit(copied.error())) return copied;
+      TRY_VOID(leave_out(to, entry.name, below, copied.error()));
     }
     return {};
   }
@@ -50,6 +75,14 @@ class Settler {
   }
 
  private:
+  Result<void> leave_out(BorrowedFd to, const std::string& name, const std::string& path,
+                         const Error& why) {
+    if (left_out_.names++ == 0) {
+      left_out_.first = fmt::format("{}: {}", printable(path), why.message);
+    }
+    return remove_tree(to, name);
+  }
+
   Result<void> one(BorrowedFd from, BorrowedFd to, const std::string& name, const std::string& path,
                    std::size_t depth) {
     TRY(const Node node, look(from, name));
@@ -124,37 +157,54 @@ class Settler {
 
   BorrowedFd to_;
   const LayerFacts& facts_;
+  OnMisfit on_misfit_;
+  Unsettled left_out_;
   std::unordered_map<std::uint64_t, std::string> first_links_;  // by inode
 };
 
-Result<void> copy_upper(const Layer& layer, BorrowedFd memory, BorrowedFd box) {
+Result<Unsettled> copy_upper(const Layer& layer, BorrowedFd memory, BorrowedFd box,
+                             OnMisfit on_misfit) {
   TRY(const Node node, look(memory));
-  Settler probe(box, layer.facts());
+  const Settler probe(box, layer.facts(), on_misfit);
   TRY(Attributes root, probe.attributes(memory, ".", node));
   TRY_VOID(make_directory(box, kDraft, root));
   TRY(const UniqueFd to, open_directory(box, kDraft));
-  Settler settler(to, layer.facts());
+  Settler settler(to, layer.facts(), on_misfit);
   TRY_VOID(settler.children(memory, to, "", 1));
-  return change_mode(box, kDraft, node.mode);
+  TRY_VOID(change_mode(box, kDraft, node.mode));
+  return settler.left_out();
 }
 
-}  // namespace
-
-Result<void> settle(Layer& layer, std::optional<BorrowedFd> memory) {
-  if (layer.backing() != Backing::Tmpfs) return {};
+Result<Unsettled> settle_as(Layer& layer, std::optional<BorrowedFd> memory, OnMisfit on_misfit) {
+  Unsettled left_out;
+  if (layer.backing() != Backing::Tmpfs) return left_out;
   TRY(const UniqueFd box, open_file_at(layer.dir(), "box", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (memory) {
     TRY_VOID(remove_tree(box, kDraft));
-    if (auto copied = copy_upper(layer, *memory, box); !copied) {
+    auto copied = copy_upper(layer, *memory, box, on_misfit);
+    if (!copied) {
       (void)remove_tree(box, kDraft);  // the reason is told; what stays is removed with the layer
       return copied;
     }
+    left_out = *std::move(copied);
     if (::unlinkat(box.get(), "upper", AT_REMOVEDIR) != 0 && errno != ENOENT) {
       return fail_os(errno, "make room for what was in memory");
     }
     TRY_VOID(move_new(box, kDraft, box, "upper"));
   }
-  return layer.leave_memory();
+  TRY_VOID(layer.leave_memory());
+  return left_out;
+}
+
+}  // namespace
+
+Result<void> settle(Layer& layer, std::optional<BorrowedFd> memory) {
+  TRY_VOID(settle_as(layer, memory, OnMisfit::Fail));
+  return {};
+}
+
+Result<Unsettled> settle_what_fits(Layer& layer, BorrowedFd memory) {
+  return settle_as(layer, memory, OnMisfit::LeaveOut);
 }
 
 }  // namespace glovebox::workspace

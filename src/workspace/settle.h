@@ -15,4 +15,14 @@ namespace glovebox::workspace {
 // the layer still lies in memory, and nothing of the copy is left.
 Result<void> settle(Layer& layer, std::optional<BorrowedFd> memory);
 
+// What was left behind.
+struct Unsettled {
+  std::size_t names = 0;  // each with everything below it
+  std::string first;      // and why, for people
+};
+// The same for a layer whose memory is to be free again: what no disk can take, because it is too
+// deep or too large, is left out and counted. It fails when the disk is at fault, and then the
+// layer still lies in memory.
+Result<Unsettled> settle_what_fits(Layer& layer, BorrowedFd memory);
+
 }  // namespace glovebox::workspace

@@ -63,6 +63,26 @@ class CellTest(unittest.TestCase):
                 cell.exec(f"import {module}")
             self.assertEqual(caught.exception.kind, "policy")
 
+    def test_one_cell_cannot_be_narrowed_and_the_others_feel_nothing(self):
+        first, second = self.cell(), self.cell()
+        self.assertEqual(self.workers(), 1)
+        for body in ({"limits": {"wall": "1s"}}, {"limits": {"memory": "1MiB"}}, {"limits": {"pids": 1}},
+                     {"limits": {"cpus": 0.1}}, {"capabilities": []}):
+            answer = self.service.request("PATCH", f"/v1/isolated/session/{first.id}", body)
+            self.assertEqual(answer.status, 400, answer)
+            self.assertIn(next(iter(body)), answer.json["message"])
+            self.assertIn("cell", answer.json["message"])
+        for cell in (first, second):
+            self.assertEqual(cell.value("1"), 1)
+
+    def test_a_wall_budget_is_an_operations_and_not_taken_later(self):
+        alone = Box(self.service, (), backend="process")
+        self.addCleanup(alone.delete)
+        answer = self.service.request("PATCH", f"/v1/isolated/session/{alone.id}", {"limits": {"wall": "1s"}})
+        self.assertEqual(answer.status, 400, answer)
+        self.assertIn("wall", answer.json["message"])
+        self.assertEqual(alone.value("1"), 1)
+
     def test_cells_with_different_boxes_do_not_share_a_worker(self):
         data = self.service.workspace("cells", a="text")
         plain = self.cell()

@@ -5,7 +5,7 @@ import json
 import socket
 import unittest
 
-from service import PATIENCE, ServiceTest, wait_until
+from service import PATIENCE, ServiceTest, Session, wait_until
 from test_reload import Echo
 
 # Echoes to one client, and when that is gone tries to listen again.
@@ -115,6 +115,23 @@ class Narrow(ServiceTest):
         self.assertFalse(self.opens(session, 6, self.first))
         self.assertStatus(self.patch(session, capabilities=self.grant(self.first)), 200)
         self.assertFalse(self.opens(session, 6, self.first), "what is lost stays lost")
+
+    def test_what_is_lost_stays_lost_in_every_later_box(self):
+        session = self.connected()
+        self.assertStatus(self.patch(session, capabilities=self.grant(self.second), limits={"output": "10KiB"}), 200)
+        answer = session.post("/checkpoint", {}, headers={"X-Glovebox-Key": "07" * 32})
+        self.assertStatus(answer, 200)
+        forked = session.post("/fork", {})
+        restored = self.service.post("/v1/isolated/restore", answer.body, headers={"X-Glovebox-Key": "07" * 32})
+        self.assertStatus(session.post("/recycle"), 200)
+        later = [session.id, forked.json["sessions"][0]["session_id"], restored.json["session_id"]]
+        for box in (Session(self.service, each) for each in later):
+            before = self.first.visitors
+            self.assertFalse(self.opens(box, 5, self.first))
+            self.assertEqual(self.first.visitors, before)
+            self.assertTrue(self.opens(box, 5, self.second))
+            box.run("head -c 100000 /dev/zero")
+            self.assertEqual(box.state()["end"]["limit"], "output")
 
     def test_limits_alone_leave_the_network(self):
         session = self.connected()

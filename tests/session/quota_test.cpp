@@ -113,6 +113,24 @@ TEST_F(QuotaTest, WhenTheBoxEndsTheChangesMoveToTheDiskAndSurviveTheService) {
   EXPECT_NE(diff_text(info.id).find("+made"), std::string::npos) << diff_text(info.id);
 }
 
+// A box that could not be taken out of memory would keep it for as long as its session is known.
+TEST_F(QuotaTest, WhatFitsOnNoDiskIsLeftOutAndTold) {
+  const SessionInfo info = bounded("disk", "4MiB");
+  EXPECT_EQ(run(info,
+                "echo made > made; truncate -s 9223372036854775807 huge;"
+                "i=0; while [ $i -lt 400 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done")
+                .code,
+            0);
+  ASSERT_TRUE(await(manager_->end(info.id)));
+  run_until([&] { return !is_in_memory(); });
+  run_until(
+      [&] { return manager_->get(info.id)->end->sentence.find("gone") != std::string::npos; });
+  const std::string upper =
+      state_directory() + "/layers/" + info.workspaces.front().layer_id + "/box/upper";
+  EXPECT_EQ(read_file(upper + "/made").value_or(""), "made\n") << "the rest is kept";
+  EXPECT_TRUE(std::filesystem::is_directory(upper + "/d/d/d"));
+}
+
 TEST_F(QuotaTest, AServiceThatIsStoppedTakesThemOutOfMemoryFirst) {
   const SessionInfo info = bounded("disk", "4MiB");
   EXPECT_EQ(run(info, "echo made > made").code, 0);
@@ -170,6 +188,17 @@ TEST_F(FullTest, WhoeverFillsTheDiskOfTheServiceEnds) {
   EXPECT_NE(told.problem.find("disk"), std::string::npos) << told.problem;
   EXPECT_EQ(manager_->get(large.id)->end->limit, launch::LimitKind::Disk);
   EXPECT_EQ(run(small, "ls").output, "some\n") << "the others go on";
+}
+
+TEST_F(FullTest, ATreeWithoutAnEndEndsItsSession) {
+  const SessionInfo good = make_session();
+  const SessionInfo deep = make_session();
+  const Told told = run(deep,
+                        "i=0; while [ $i -lt 3000 ]; do mkdir d && cd -P d || exit 1; i=$((i+1)); "
+                        "done; sleep 1000");
+  EXPECT_NE(told.problem.find("disk"), std::string::npos) << told.problem;
+  EXPECT_EQ(manager_->get(deep.id)->end->limit, launch::LimitKind::Disk);
+  EXPECT_EQ(run(good, "echo here").output, "here\n") << "the others go on";
 }
 
 TEST_F(QuotaTest, CpuTimeThatIsUsedUpEndsTheSession) {

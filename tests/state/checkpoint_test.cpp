@@ -175,6 +175,26 @@ TEST_F(CheckpointTest, WhoRestoresMayCutDownAndRefuse) {
   EXPECT_EQ(renamed->info.effective.labels.at("owner"), "me");
 }
 
+TEST_F(CheckpointTest, NoMoreIsRestoredThanThereIsRoomFor) {
+  const SessionInfo made = make_session();
+  ASSERT_EQ(run(made, "head -c 1000000 /dev/zero > file").code, 0);
+  const std::string bytes = bytes_of(write(made.id));
+  const std::size_t layer_count = layers().size();
+  const auto with = [&](std::uint64_t most) {
+    UniqueFd file = *open_file(place_, O_RDWR | O_TMPFILE, 0600);
+    EXPECT_TRUE(write_all(file, bytes));
+    (void)::lseek(file.get(), 0, SEEK_SET);
+    RestoreRequest request{.key = key_, .tenant = "", .review = {}, .most_bytes = most};
+    return await(manager_->restore(std::move(file), std::move(request)));
+  };
+  const auto refused = with(999'999);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::Exhausted);
+  EXPECT_EQ(layers().size(), layer_count) << "nothing is left of it";
+  const auto fits = with(1'100'000);
+  ASSERT_TRUE(fits) << fits.error().message;
+}
+
 // The original is not the one that the layer is about: nothing of it is overwritten unseen.
 TEST_F(CheckpointTest, OverAnotherOriginalWhatExistsThereIsAConflict) {
   put_on_host(work_directory() + "/file", "one\n");

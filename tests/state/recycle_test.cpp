@@ -3,6 +3,8 @@
 
 #include "support/servers.h"
 
+#include <future>
+
 namespace glovebox::session {
 namespace {
 
@@ -109,6 +111,46 @@ TEST_F(RecycleTest, ASessionOfAFormerServiceComesBackWithTheValuesItIsGiven) {
   const auto renewed = await(manager_->recycle(made->id, with));
   ASSERT_TRUE(renewed) << renewed.error().message;
   EXPECT_EQ(run(*made, "cat file; echo $GREETING").output, "one\nagain\n");
+}
+
+// The checks of a recycle wait for the disk, and the session may lose something meanwhile.
+TEST_F(RecycleTest, WhatIsTakenDuringTheChecksDoesNotComeBack) {
+  const auto made = await(manager_->create(rich_request()));
+  ASSERT_TRUE(made) << made.error().message;
+  int reviews = 0;
+  RecycleRequest request;
+  request.review = [&](SessionRequest& asked) -> Result<void> {
+    if (reviews++ > 0) {
+      EXPECT_TRUE(asked.network_ceiling) << "asked again, of what is left";
+      return {};
+    }
+    std::promise<bool> narrowed;
+    asio::post(loop_, [&] {
+      Manager::SessionNarrowing less;
+      less.network = authority::AuthoritySet();
+      narrowed.set_value(manager_->narrow_session(made->id, less).has_value());
+    });
+    EXPECT_TRUE(narrowed.get_future().get());
+    return {};
+  };
+  const auto renewed = await(manager_->recycle(made->id, std::move(request)));
+  ASSERT_TRUE(renewed) << renewed.error().message;
+  EXPECT_EQ(reviews, 2);
+  EXPECT_NE(run(*made, "exec 3<>/dev/tcp/127.50.0.9/" + server_.port()).code, 0);
+}
+
+TEST_F(RecycleTest, AReviewMayCutDownOrRefuse) {
+  const auto made = await(manager_->create(rich_request()));
+  ASSERT_TRUE(made) << made.error().message;
+  RecycleRequest refusing;
+  refusing.review = [](SessionRequest&) -> Result<void> { return fail(Code::Denied, "not now"); };
+  const auto refused = await(manager_->recycle(made->id, std::move(refusing)));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "not now");
+  EXPECT_EQ(abilities(*made), kAble) << "nothing ended";
+  ForkRequest forking;
+  forking.review = [](SessionRequest&) -> Result<void> { return fail(Code::Denied, "nor this"); };
+  EXPECT_EQ(await(manager_->fork(made->id, std::move(forking))).error().message, "nor this");
 }
 
 TEST_F(RecycleTest, WhatCannotBeMadeAgainIsRefusedBeforeAnythingEnds) {
