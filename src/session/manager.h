@@ -53,7 +53,7 @@ struct ManagerSettings {
   std::chrono::milliseconds end_timeout{5'000};  // how long a delete waits for a box to be gone
   std::uint64_t most_diff_bytes = std::uint64_t{4} << 30;
   // What all layers may take on the disk together; 0: no bound. Looked at by the sweep, less often
-  // where looking takes long: when it is too much, the session with the largest layer ends.
+  // where looking takes long: when it is too much, the session whose layer grew most ends.
   std::uint64_t most_layer_bytes = 0;
   std::size_t pool_threads = 2;
   // Where the secrets are that requests may name; empty: none can be handed in.

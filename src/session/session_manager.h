@@ -241,9 +241,10 @@ class SessionManager final : public Manager {
   std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of count.h
   // Written down by the next sweep, many at a time.
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
-  std::chrono::steady_clock::time_point next_measure_;  // of all layers
-  std::vector<std::string> doomed_layers_;              // could not be removed yet
-  std::set<std::string, std::less<>> kept_layers_;      // although their session is forgotten
+  std::chrono::steady_clock::time_point next_measure_;    // of all layers
+  std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
+  std::vector<std::string> doomed_layers_;                // could not be removed yet
+  std::set<std::string, std::less<>> kept_layers_;        // although their session is forgotten
   PythonPool<Newborn> python_pool_;
   std::size_t python_starting_ = 0;  // ahead of need
   std::vector<std::shared_ptr<CellWorker>> cell_workers_;
