@@ -55,6 +55,7 @@ class LayerStream : public testing::Test {
     const auto content = write_layer({uppers, original}, records);
     ASSERT_TRUE(content) << content.error().message;
     content_ = *content;
+    bounds_.told = content_;
     ASSERT_TRUE(records.end());
     ASSERT_TRUE((*writer)->finish());
   }
