@@ -1,7 +1,7 @@
 // The Manager of real boxes.
 #pragma once
 
-#include "session/box_session.h"
+#include "session/box_book.h"
 #include "session/event_feed.h"
 #include "session/launcher_line.h"
 #include "session/manager.h"
@@ -83,14 +83,6 @@ class SessionManager final : public Manager {
     KnownPlaces places;  // of that request; none for a session of a former service
   };
   using EntryPointer = std::shared_ptr<Entry>;
-
-  // A box that the launcher has not reported gone.
-  struct BoxBook {
-    explicit BoxBook(asio::io_context& loop) : gone(loop) {}
-    std::weak_ptr<BoxSession> session;
-    Wakeup gone;
-    bool is_gone = false;
-  };
 
   // What a session begins with beside its request.
   struct Origin {
