@@ -1,6 +1,7 @@
 // What a connection through the broker costs, next to a direct one and to one through a proxy (by
 // HTTP's CONNECT and by SOCKS 5, the ways of programs that honour proxy variables), what a box
-// without grants pays, and what a busy box costs its neighbour.
+// without grants pays, what a message costs that waits for the broker, and what a busy box costs
+// its neighbour.
 //
 // Workers do the measuring: copies of this program, one outside, two in boxes that one broker
 // serves, and one in a box without grants. Rounds are interleaved. Run as root or as an ordinary
@@ -238,6 +239,28 @@ void time_own(int count) {
   ::close(listener);
 }
 
+// A byte by sendmsg(2) over a pair of sockets of the worker's own.
+void time_messages(int count, int flags) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    return void(std::cout << std::endl);
+  }
+  char byte = 'x';
+  iovec part{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  for (int i = 0; i < count; ++i) {
+    const auto start = Clock::now();
+    (void)!::sendmsg(pair[0], &message, flags);
+    std::cout << us_since(start) << ' ';
+    (void)!::read(pair[1], &byte, 1);
+  }
+  std::cout << std::endl;
+  ::close(pair[0]);
+  ::close(pair[1]);
+}
+
 // Connects at a steady rate until told to stop by the end of standard input.
 enum class Flood : std::uint8_t { Granted, Denied };
 void flood(int port, int per_second, Flood kind) {
@@ -272,6 +295,8 @@ int work() {
     if (act == "transfer") time_transfer(port, amount, Way::Direct);
     if (act == "transfer-http") time_transfer(port, amount, Way::HttpProxy);
     if (act == "own") time_own(amount);
+    if (act == "message") time_messages(amount, 0);
+    if (act == "message-of-stream") time_messages(amount, MSG_NOSIGNAL);
     if (act == "flood") flood(port, amount, Flood::Granted);
     if (act == "flood-denied") flood(port, amount, Flood::Denied);
   }
@@ -436,6 +461,25 @@ Result<void> measure_own(int rounds, Worker& outside, Worker& plain, Worker& gra
   return {};
 }
 
+// What sending a message costs: in a box with a grant it waits, unless it says that it is of a
+// stream.
+Result<void> measure_messages(int rounds, Worker& plain, Worker& granted) {
+  std::vector<double> without, with, of_stream;
+  for (int i = 0; i < rounds; ++i) {
+    TRY(const auto a, plain.ask("message 0 200"));
+    TRY(const auto b, granted.ask("message 0 200"));
+    TRY(const auto c, granted.ask("message-of-stream 0 200"));
+    append(without, a);
+    append(with, b);
+    append(of_stream, c);
+  }
+  const double base = percentile(without, 0.5);
+  print_connects("sendmsg, box without grants", without, base);
+  print_connects("sendmsg, box with a grant", with, base);
+  print_connects("sendmsg with MSG_NOSIGNAL, box with a grant", of_stream, base);
+  return {};
+}
+
 // What a second box's connects cost while the first one does `act` all the time.
 Result<void> measure_beside(int rounds, const char* name, const char* act, Worker& first,
                             Worker& second, int port) {
@@ -485,6 +529,7 @@ Result<void> run(int rounds) {
   const Ports ports{port_at(0), port_at(1), port_at(2), port_at(3)};
   auto done = measure(rounds, outside, first.worker, ports);
   if (done) done = measure_own(rounds, outside, plain.worker, first.worker);
+  if (done) done = measure_messages(rounds, plain.worker, first.worker);
   if (done) {
     done = measure_beside(rounds, "beside one that connects all the time", "flood", first.worker,
                           second.worker, ports.quiet);

@@ -50,23 +50,25 @@ PythonMessage exec_message(std::uint64_t id, const std::string& source) {
 
 // A session with its channel.
 struct Box {
-  Managed& bench;
+  Managed* bench;
   std::string id;
   std::shared_ptr<PythonHost> host;
   std::uint64_t operations = 0;
 
+  Box(Managed& of, std::string name, std::shared_ptr<PythonHost> channel)
+      : bench(&of), id(std::move(name)), host(std::move(channel)) {}
   static Result<Box> make(Managed& bench, const SessionRequest& order) {
     TRY(const SessionInfo info, bench.await(bench.manager().create(order)));
     TRY(auto host, bench.manager().python(info.id));
     TRY_VOID(host->attach());
-    return Box{bench, info.id, std::move(host)};
+    return Box(bench, info.id, std::move(host));
   }
   // Until the answer; the messages before it are counted.
   Result<std::size_t> exec(const std::string& source) {
     TRY_VOID(host->take_from_client(exec_message(++operations, source)));
     std::size_t posts = 0;
     while (true) {
-      TRY(const PythonMessage message, bench.await(host->next()));
+      TRY(const PythonMessage message, bench->await(host->next()));
       if (message.bytes.find("\"ev\":\"error\"") != std::string::npos) {
         return fail(Code::Os, "{}", message.bytes.substr(0, 300));
       }
@@ -74,34 +76,37 @@ struct Box {
       ++posts;
     }
   }
-  Result<void> remove() { return bench.await(bench.manager().remove(id, LayerFate::Remove)); }
+  Result<void> remove() { return bench->await(bench->manager().remove(id, LayerFate::Remove)); }
 };
 
-Result<void> first_result(Managed& bench, plan::Backend backend) {
+Result<Box> first_result(Managed& bench, plan::Backend backend) {
   TRY(Box box, Box::make(bench, request(backend, {})));
   TRY_VOID(box.exec("post(1)"));
-  TRY_VOID(box.remove());
-  return {};
+  return box;
 }
 
+// Timed until the first result is there. Ending the session, and the time in which nobody asks and
+// the next one is made ahead, come after each and are not part of it.
 Result<void> compare_starts(Managed& bench, int rounds) {
   const std::vector<std::string> other = {
       "/usr/bin/bwrap",   "--ro-bind", "/",  "/",  "--unshare-all", "--die-with-parent",
       "/usr/bin/python3", "-I",        "-S", "-c", "pass"};
-  std::vector<Row> rows{{kSession, [&] { return first_result(bench, plan::Backend::Process); }},
-                        {kCell, [&] { return first_result(bench, plan::Backend::Cell); }},
-                        {kBubblewrap, [&]() -> Result<void> {
-                           auto done = spawn_and_wait(other);
-                           // The next session is made ahead meanwhile, as it is between users.
-                           return done;
-                         }}};
-  // Each round is followed by the time in which nobody asks.
-  rows.push_back({"(nobody asks)", [&]() -> Result<void> {
-                    bench.idle(std::chrono::milliseconds(150));
+  std::optional<Box> made;
+  const auto start = [&](plan::Backend backend) -> Result<void> {
+    TRY(made, first_result(bench, backend));
+    return {};
+  };
+  const Row pause{"(nobody asks)", [&]() -> Result<void> {
+                    if (made) TRY_VOID(made->remove());
+                    made.reset();
+                    bench.idle(std::chrono::milliseconds(250));
                     return {};
-                  }});
+                  }};
+  std::vector<Row> rows{{kSession, [&] { return start(plan::Backend::Process); }}, pause,
+                        {kCell, [&] { return start(plan::Backend::Cell); }},       pause,
+                        {kBubblewrap, [&] { return spawn_and_wait(other); }},      pause};
   TRY_VOID(run_rounds(rows, rounds));
-  rows.pop_back();
+  std::erase_if(rows, [&](const Row& row) { return row.name == pause.name; });
   print_table(rows, {kBubblewrap});
   return {};
 }
@@ -125,46 +130,72 @@ Result<void> measure_messages(Managed& bench) {
   return box.remove();
 }
 
-// The same code in a session and in a bare interpreter, both timed from inside.
-Result<void> measure_guard(Managed& bench) {
-  const std::string loop =
-      "import time\ndef f(n):\n    a = 0\n    d = {}\n    for i in range(n):\n        a += i * 3 % "
-      "7\n"
-      "        d[i & 255] = str(a)\n    return len(d)\n"
-      "f(1000)\nt = time.perf_counter()\nf(1000000)\nout = time.perf_counter() - t\n"
-      "t = time.perf_counter()\nfor i in range(20000): open('/usr/lib/os-release').close()\n"
-      "opens = (time.perf_counter() - t) / 20000\n";
-  const std::string file = "/tmp/glovebox-bench-guard";
-  double bare_loop = 1e9;
-  double bare_open = 1e9;
-  double held_loop = 1e9;
-  double held_open = 1e9;
-  TRY(Box box, Box::make(bench, request(plan::Backend::Process,
-                                        {"import=time", "read=/usr/lib/os-release"})));
-  for (int round = 0; round < 5; ++round) {
-    TRY_VOID(spawn_and_wait({"/usr/bin/python3", "-I", "-S", "-c",
-                             loop + "open('" + file + "', 'w').write(f'{out} {opens}')"}));
-    TRY(const std::string text, read_file(file));
+class Text final : public OutputReader {
+ public:
+  asio::awaitable<Result<void>> take(guest::Stream /*stream*/, std::string_view bytes) override {
+    text += bytes;
+    co_return Result<void>();
+  }
+  std::string text;
+};
+
+// Seconds of a loop, and of opening a file once; the best of all rounds.
+struct GuardTimes {
+  double loop = 1e9;
+  double open = 1e9;
+  void add(const std::string& text) {
     double one = 0;
     double two = 0;
-    std::istringstream(text) >> one >> two;
-    bare_loop = std::min(bare_loop, one);
-    bare_open = std::min(bare_open, two);
-    TRY_VOID(
-        box.host->take_from_client(exec_message(++box.operations, loop + "post([out, opens])")));
+    char comma = 0;
+    std::istringstream(text) >> one >> comma >> two;
+    loop = std::min(loop, one);
+    open = std::min(open, two);
+  }
+};
+
+constexpr const char* kGuarded =
+    "import time\ndef f(n):\n    a = 0\n    d = {}\n    for i in range(n):\n        a += i * 3 % "
+    "7\n"
+    "        d[i & 255] = str(a)\n    return len(d)\n"
+    "f(1000)\nt = time.perf_counter()\nf(1000000)\nout = time.perf_counter() - t\n"
+    "t = time.perf_counter()\nfor i in range(20000): open('/usr/lib/os-release').close()\n"
+    "opens = (time.perf_counter() - t) / 20000\n";
+
+// The same code, timed from inside: in a session, in a bare interpreter in the same box, which
+// tells what the guard costs, and in one without a box, which tells what everything does.
+Result<void> measure_guard(Managed& bench) {
+  const std::string file = "/tmp/glovebox-bench-guard";
+  GuardTimes outside;
+  GuardTimes inside;
+  GuardTimes held;
+  TRY(Box box, Box::make(bench, request(plan::Backend::Process,
+                                        {"import=time", "read=/usr/lib/os-release"})));
+  TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(box.id));
+  for (int round = 0; round < 7; ++round) {
+    TRY_VOID(spawn_and_wait(
+        {"/usr/bin/python3", "-I", "-S", "-c",
+         std::string(kGuarded) + "open('" + file + "', 'w').write(f'{out},{opens}')"}));
+    TRY(const std::string text, read_file(file));
+    outside.add(text);
+    RunRequest bare;
+    bare.argv = {"/usr/bin/python3", "-I", "-S", "-c",
+                 std::string(kGuarded) + "print(f'{out},{opens}')"};
+    Text printed;
+    TRY_VOID(bench.await(live->run(std::move(bare), printed)));
+    inside.add(printed.text);
+    TRY_VOID(box.host->take_from_client(
+        exec_message(++box.operations, std::string(kGuarded) + "post([out, opens])")));
     TRY(const PythonMessage post, bench.await(box.host->next()));
     TRY(const PythonMessage answer, bench.await(box.host->next()));
     const std::size_t values = post.bytes.find('[');
     if (values == std::string::npos) return fail(Code::Os, "{}", post.bytes.substr(0, 400));
-    char comma = 0;
-    std::istringstream(post.bytes.substr(values + 1)) >> one >> comma >> two;
-    held_loop = std::min(held_loop, one);
-    held_open = std::min(held_open, two);
+    held.add(post.bytes.substr(values + 1));
   }
   (void)::unlink(file.c_str());  // in /tmp, and ours
-  std::printf("a loop in Python, guarded      %+9.1f %%\n", (held_loop / bare_loop - 1) * 100);
-  std::printf("opening a file, guarded        %+9.2f us (bare %.2f us)\n",
-              (held_open - bare_open) * 1e6, bare_open * 1e6);
+  std::printf("a loop in Python, guarded      %+9.1f %% (of one without a box %+.1f %%)\n",
+              (held.loop / inside.loop - 1) * 100, (held.loop / outside.loop - 1) * 100);
+  std::printf("opening a file, guarded        %+9.2f us (bare %.2f us; without a box %.2f us)\n",
+              (held.open - inside.open) * 1e6, inside.open * 1e6, outside.open * 1e6);
   return box.remove();
 }
 
@@ -209,6 +240,7 @@ Result<void> run(int argc, char** argv) {
   std::printf("%s\n", host_line().c_str());
   TRY(const std::unique_ptr<Managed> bench, Managed::open());
   TRY_VOID(compare_starts(*bench, rounds));
+  if (sessions == 0) return {};
   TRY_VOID(measure_messages(*bench));
   TRY_VOID(measure_guard(*bench));
   return measure_memory(*bench, sessions);

@@ -4,8 +4,13 @@ add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Wold
 add_compile_definitions(FMT_HEADER_ONLY=1 _GNU_SOURCE)
 
 if(GLOVEBOX_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -O1
+    -gline-tables-only -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
+elseif(GLOVEBOX_SANITIZE STREQUAL "thread")
+  # Line tables are all that a report needs, and a fraction of the room.
+  add_compile_options(-fsanitize=thread -O1 -gline-tables-only -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
 elseif(GLOVEBOX_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)

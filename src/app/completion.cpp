@@ -72,6 +72,9 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"key-file", Form::Path},
     {"socket", Form::Path},
     {"token-file", Form::Path},
+    {"cert", Form::Path},
+    {"key", Form::Path},
+    {"ca", Form::Path},
     {"state", Form::Directory},
     {"gate", Form::Path},
     {"cwd", Form::Directory},
@@ -91,6 +94,7 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"oversized-output", Form::Words, oversized_words},
     {"python", Form::Path},
     {"add-writable-root", Form::Directory},
+    {"checkpoint-dir", Form::Directory},
     {"debug-dir", Form::Directory},
     {"waive", Form::Words, waivable_words},
     {"accept-rule", Form::Words, gate_rule_names},
@@ -107,7 +111,8 @@ constexpr auto kFree = std::to_array<std::string_view>({
     "gid",          "connect",    "import",  "only",     "reject",   "accept",
     "publish",      "resolver",   "listen",  "name",     "NAME",     "PATH",
     "idle",         "label",      "timeout", "depth",    "arg",      "add-allowed-domain",
-    "count",        "limit",      "tenant",  "c",
+    "count",        "limit",      "tenant",  "c",        "ADDRESS",  "max-size",
+    "peer-name",
 });
 
 // These run what follows "--"; the words are split off before CLI11 sees them.

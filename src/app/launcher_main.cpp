@@ -3,6 +3,7 @@
 #include "guest/agent.h"
 #include "host/facts.h"
 #include "launch/launcher.h"
+#include "launch/open_files.h"
 #include "launch/server.h"
 
 #include <csignal>
@@ -30,6 +31,7 @@ Result<void> serve(int argc, char** argv) {
                 "glovebox-launcher is started by glovebox itself, with a socket on descriptor 3");
   }
   for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(number, SIG_DFL);
+  TRY_VOID(launch::raise_open_files());
   TRY(const host::HostFacts facts, host::read_facts());
   TRY(launch::Launcher launcher, launch::Launcher::enter(facts, launch::Launcher::Life::Serving));
   launcher.hide_arguments(argc, argv);

@@ -2,6 +2,7 @@
 
 #include "app/commands.h"
 #include "app/mcp_install.h"
+#include "app/session_state.h"
 #include "authority/terms.h"
 #include "base/file.h"
 #include "mcp/http_front.h"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 
 #include <linux/limits.h>
@@ -88,6 +90,27 @@ void take_number(const char* name, Number& number) {
   if (end != text && *end == '\0' && value > 0) number = static_cast<Number>(value);
 }
 
+Result<void> add_checkpoints(const McpOptions& options, mcp::BoxSettings& box) {
+  if (options.checkpoint_directory.empty()) {
+    if (options.checkpoint_key_file.empty()) return {};
+    return fail(Code::Invalid, "--key-file needs --checkpoint-dir");
+  }
+  if (!options.layered) {
+    return fail(Code::Invalid, "--checkpoint-dir needs --layered: without it there is no layer");
+  }
+  SessionOptions keys;
+  keys.key_file = options.checkpoint_key_file;
+  TRY(checkpoint::Key key, checkpoint_key(keys));
+  TRY(box.checkpoints, mcp::open_checkpoint_place(options.checkpoint_directory, std::move(key)));
+  box.checkpoint_key_file = key_file_of(keys);
+  if (!box.checkpoint_key_file.empty()) {
+    std::error_code problem;
+    box.checkpoint_key_file = std::filesystem::canonical(box.checkpoint_key_file, problem).string();
+    if (problem) return fail_os(problem.value(), "find the file of the key");
+  }
+  return {};
+}
+
 Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
   mcp::ServerSettings settings;
   TRY(settings.mode, mcp::choose_mode(take_mode_words(options)));
@@ -111,6 +134,7 @@ Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
   if (options.allow_commit && !options.layered) {
     return fail(Code::Invalid, "--allow-commit needs --layered: without it there is no layer");
   }
+  TRY_VOID(add_checkpoints(options, settings.box));
   std::array<char, PATH_MAX> cwd{};
   if (::getcwd(cwd.data(), cwd.size()) == nullptr) return fail_os(errno, "find this directory");
   settings.cwd = cwd.data();
@@ -158,6 +182,11 @@ void add_mcp_options(CLI::App& app, McpOptions& options) {
   app.add_option("--debug-dir", options.debug_directory, "Write a log of all calls there");
   app.add_flag("--layered", options.layered, "Writes land in a layer, for diff and commit");
   app.add_flag("--allow-commit", options.allow_commit, "Offer the tool commit");
+  app.add_option("--checkpoint-dir", options.checkpoint_directory,
+                 "Sessions may be written out to this directory, and restored from it");
+  app.add_option("--key-file", options.checkpoint_key_file,
+                 "With it: the key of checkpoints; else $GLOVEBOX_CHECKPOINT_KEY or "
+                 "$GLOVEBOX_CHECKPOINT_KEY_FILE");
   app.add_option("--listen", options.listen,
                  "Serve Streamable HTTP on this address, such as 127.0.0.1:8123");
   app.add_option("--token-file", options.token_file,

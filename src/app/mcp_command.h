@@ -30,6 +30,8 @@ struct McpOptions {
   std::string token_file;  // with it
   bool layered = false;
   bool allow_commit = false;
+  std::string checkpoint_directory;  // empty: no checkpoints
+  std::string checkpoint_key_file;
   bool install = false;
   std::vector<std::string> clients;
   bool all_clients = false;

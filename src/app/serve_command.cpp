@@ -48,6 +48,10 @@ Result<serve::ServiceSetup> make_setup(const ServeOptions& options) {
     TRY(const std::string state, state_directory());
     config.state_directory = state + "/serve";
   }
+  // Who has no home has no secrets, and serves without them.
+  if (config.secrets_directory.empty()) {
+    config.secrets_directory = secrets_directory().value_or("");
+  }
   TRY(setup.launcher, find_launcher());
   return setup;
 }

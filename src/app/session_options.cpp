@@ -86,6 +86,16 @@ void add_key(CLI::App& command, SessionOptions& options) {
   command.add_option("--tenant", options.tenant, "Whose checkpoint it is; both sides say the same");
 }
 
+void add_tls(CLI::App& command, SessionOptions& options) {
+  command.add_option("--cert", options.tls.certificate, "Over TLS: our certificate, PEM");
+  command.add_option("--key", options.tls.key,
+                     "Over TLS: its key, PEM, readable by its owner alone");
+  command.add_option("--ca", options.tls.authority,
+                     "Over TLS: who must have signed the other side's certificate, PEM");
+  command.add_option("--peer-name", options.tls.peer_name,
+                     "Over TLS: the name that the other side's certificate must have");
+}
+
 void add_forks(Commands& commands, SessionOptions& options) {
   CLI::App& recycle =
       commands.about_one("recycle", "Give it a fresh box with the same authority", Act::Recycle);
@@ -117,10 +127,18 @@ void add_files_of_sessions(Commands& commands, SessionOptions& options) {
       "send",
       "Move it to another host: session send [SESSION] -- ssh HOST glovebox session receive",
       Act::Send);
+  send.add_option("ADDRESS", options.to,
+                  "HOST:PORT of a 'receive --listen', instead of a command after --");
   add_key(send, options);
+  add_tls(send, options);
   CLI::App& receive =
       commands.add("receive", "Take over a session that 'send' writes to here", Act::Receive);
   add_key(receive, options);
+  receive.add_option("--listen", options.listen,
+                     "Take it from a TLS connection to ADDRESS:PORT, not from standard input");
+  receive.add_option("--max-size", options.most_bytes,
+                     "With --listen: the most bytes of it (default 64GiB)");
+  add_tls(receive, options);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The words of `glovebox session`.
 #pragma once
 
+#include "app/client/tls_link.h"
 #include "app/layer_options.h"
 #include "app/run_options.h"
 
@@ -55,6 +56,9 @@ struct SessionOptions {
   std::string from_session;         // diff: the session to compare with
   std::string key_file;             // of checkpoints
   std::string tenant;
+  std::string listen;                // receive: over TLS, on this address
+  TlsIdentity tls;                   // send, receive
+  std::string most_bytes = "64GiB";  // receive: of one session
   std::vector<std::string> state;
   bool tree = false;   // list: forks below what they were forked from
   bool drop = false;   // recycle: the layers

@@ -155,6 +155,12 @@ Result<checkpoint::Key> checkpoint_key(const SessionOptions& options) {
               kKeyVariable, kKeyFileVariable);
 }
 
+std::string key_file_of(const SessionOptions& options) {
+  if (!options.key_file.empty()) return options.key_file;
+  const char* path = std::getenv(kKeyFileVariable);
+  return std::getenv(kKeyVariable) == nullptr && path != nullptr ? path : "";
+}
+
 Result<CheckpointReply> fetch_checkpoint(HttpClient& service, const SessionOptions& options,
                                          const std::string& id, const checkpoint::Key& key,
                                          const HttpClient::Sink& sink) {

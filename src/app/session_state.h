@@ -13,6 +13,8 @@ namespace glovebox::app {
 // --key-file, else $GLOVEBOX_CHECKPOINT_KEY, else the file that $GLOVEBOX_CHECKPOINT_KEY_FILE
 // names.
 Result<checkpoint::Key> checkpoint_key(const SessionOptions& options);
+// The file that it is in; empty when it is in none.
+std::string key_file_of(const SessionOptions& options);
 
 struct CheckpointReply {
   std::string tag;    // tells the file from all others

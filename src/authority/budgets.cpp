@@ -7,6 +7,7 @@ namespace glovebox::authority {
 namespace {
 
 constexpr std::uint64_t kNanosecondsPerMillisecond = 1'000'000;
+constexpr std::string_view kPerSecond = "/s";
 constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
 constexpr bool table_is_in_order() {
@@ -26,6 +27,22 @@ Result<std::uint64_t> parse_milliseconds(std::string_view text) {
   return nanoseconds / kNanosecondsPerMillisecond;
 }
 
+// "20/s", and as everywhere a bare number is in the kind's own unit.
+Result<std::uint64_t> parse_per_second(std::string_view text) {
+  if (text.ends_with(kPerSecond)) text.remove_suffix(kPerSecond.size());
+  return parse_count(text);
+}
+
+Result<std::uint64_t> parse_in(Unit unit, std::string_view text) {
+  switch (unit) {
+    case Unit::Milliseconds: return parse_milliseconds(text);
+    case Unit::Bytes: return parse_bytes(text);
+    case Unit::Count: return parse_count(text);
+    case Unit::PerSecond: return parse_per_second(text);
+  }
+  return fail(Code::Invalid, "not an amount");
+}
+
 }  // namespace
 
 std::string_view field_name(Unit unit) {
@@ -33,6 +50,7 @@ std::string_view field_name(Unit unit) {
     case Unit::Milliseconds: return "ms";
     case Unit::Bytes: return "bytes";
     case Unit::Count: return "count";
+    case Unit::PerSecond: return "per_second";
   }
   return "";
 }
@@ -50,9 +68,7 @@ Result<void> check_amount(BudgetKind kind, std::uint64_t amount) {
 
 Result<std::uint64_t> parse_amount(BudgetKind kind, std::string_view text) {
   const BudgetInfo& budget = info(kind);
-  auto amount = budget.unit == Unit::Milliseconds ? parse_milliseconds(text)
-                : budget.unit == Unit::Bytes      ? parse_bytes(text)
-                                                  : parse_count(text);
+  auto amount = parse_in(budget.unit, text);
   if (!amount) {
     return fail(Code::Invalid, "{} budget {}: {}", budget.word, quoted(text),
                 amount.error().message);
@@ -61,7 +77,13 @@ Result<std::uint64_t> parse_amount(BudgetKind kind, std::string_view text) {
 }
 
 std::string amount_to_text(BudgetKind kind, std::uint64_t amount) {
-  return fmt::format("{}{}", amount, info(kind).unit == Unit::Milliseconds ? "ms" : "");
+  switch (info(kind).unit) {
+    case Unit::Milliseconds: return fmt::format("{}ms", amount);
+    case Unit::PerSecond: return fmt::format("{}{}", amount, kPerSecond);
+    case Unit::Bytes:
+    case Unit::Count: break;
+  }
+  return fmt::format("{}", amount);
 }
 
 }  // namespace glovebox::authority

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstddef>
@@ -27,9 +28,10 @@ enum class BudgetKind : std::uint8_t {
   OpenFiles,    // descriptors open in one process
   Connections,  // connections open at once
   EgressBytes,  // bytes sent out of the box
+  ConnectRate,  // new connections to one destination (address and port) in a second
 };
 
-enum class Unit : std::uint8_t { Milliseconds, Bytes, Count };
+enum class Unit : std::uint8_t { Milliseconds, Bytes, Count, PerSecond };
 
 struct BudgetInfo {
   BudgetKind kind;
@@ -38,7 +40,7 @@ struct BudgetInfo {
   Unit unit;
 };
 
-inline constexpr std::array<BudgetInfo, 10> kBudgets{{
+inline constexpr std::array<BudgetInfo, 11> kBudgets{{
     {BudgetKind::Cpu, "cpu_budget", "cpu", Unit::Milliseconds},
     {BudgetKind::Memory, "memory_budget", "memory", Unit::Bytes},
     {BudgetKind::Pids, "pids_budget", "pids", Unit::Count},
@@ -49,20 +51,28 @@ inline constexpr std::array<BudgetInfo, 10> kBudgets{{
     {BudgetKind::OpenFiles, "open_files_budget", "open_files", Unit::Count},
     {BudgetKind::Connections, "connections_budget", "connections", Unit::Count},
     {BudgetKind::EgressBytes, "egress_bytes_budget", "egress_bytes", Unit::Bytes},
+    {BudgetKind::ConnectRate, "connect_rate_budget", "connect_rate", Unit::PerSecond},
 }};
 
 constexpr const BudgetInfo& info(BudgetKind kind) {
   return kBudgets[static_cast<std::size_t>(kind)];
 }
 
-// The name of a unit's field in JSON: "ms", "bytes" or "count".
+// Those that the connect broker keeps.
+inline constexpr std::array kNetworkBudgets{BudgetKind::Connections, BudgetKind::EgressBytes,
+                                            BudgetKind::ConnectRate};
+constexpr bool is_of_network(BudgetKind kind) {
+  return std::find(kNetworkBudgets.begin(), kNetworkBudgets.end(), kind) != kNetworkBudgets.end();
+}
+
+// The name of a unit's field in JSON: "ms", "bytes", "count" or "per_second".
 std::string_view field_name(Unit unit);
 
 // Refuses zero (to forbid a thing is to grant no capability for it, not a budget of nothing) and
 // amounts that a signed 64-bit count of bytes or nanoseconds cannot hold.
 Result<void> check_amount(BudgetKind kind, std::uint64_t amount);
 
-// An amount as people write it ("30s", "256MiB", "64"), and back without loss ("30000ms").
+// An amount as people write it ("30s", "256MiB", "64", "20/s"), and back without loss ("30000ms").
 Result<std::uint64_t> parse_amount(BudgetKind kind, std::string_view text);
 std::string amount_to_text(BudgetKind kind, std::uint64_t amount);
 
@@ -103,5 +113,6 @@ using OutputBudget = Budget<BudgetKind::Output>;
 using OpenFilesBudget = Budget<BudgetKind::OpenFiles>;
 using ConnectionsBudget = Budget<BudgetKind::Connections>;
 using EgressBytesBudget = Budget<BudgetKind::EgressBytes>;
+using ConnectRateBudget = Budget<BudgetKind::ConnectRate>;
 
 }  // namespace glovebox::authority

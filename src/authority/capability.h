@@ -164,7 +164,7 @@ using Capability =
     std::variant<ReadPath, WritePath, ExecPath, ConnectTCP, ListenTCP, ConnectUnix, ResolveName,
                  Import, Env, Secret, Subprocess, Clock, Random, Channel, CpuBudget, MemoryBudget,
                  PidsBudget, WallBudget, DiskBudget, InodeBudget, OutputBudget, OpenFilesBudget,
-                 ConnectionsBudget, EgressBytesBudget>;
+                 ConnectionsBudget, EgressBytesBudget, ConnectRateBudget>;
 
 // A budget whose kind is known only at run time, and the capability made of one.
 struct BudgetTerm {

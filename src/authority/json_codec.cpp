@@ -150,7 +150,7 @@ constexpr KindCodec budget_codec() {
 }
 
 // In the order of the variant, so that a capability's index finds its kind.
-constexpr std::array<KindCodec, 24> kCodecs{{
+constexpr std::array<KindCodec, 25> kCodecs{{
     {"read_path", read_path<ReadPath>},
     {"write_path", read_path<WritePath>},
     {"exec_path", read_path<ExecPath>},
@@ -175,6 +175,7 @@ constexpr std::array<KindCodec, 24> kCodecs{{
     budget_codec<BudgetKind::OpenFiles>(),
     budget_codec<BudgetKind::Connections>(),
     budget_codec<BudgetKind::EgressBytes>(),
+    budget_codec<BudgetKind::ConnectRate>(),
 }};
 static_assert(kCodecs.size() == std::variant_size_v<Capability>);
 

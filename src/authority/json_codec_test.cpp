@@ -46,6 +46,7 @@ constexpr Pair kPairs[] = {
     {"open_files=5", R"({"kind":"open_files_budget","count":5})"},
     {"connections=6", R"({"kind":"connections_budget","count":6})"},
     {"egress_bytes=7", R"({"kind":"egress_bytes_budget","bytes":7})"},
+    {"connect_rate=20/s", R"({"kind":"connect_rate_budget","per_second":20})"},
 };
 
 TEST(JsonCodec, EveryKindHasOneForm) {
@@ -103,6 +104,8 @@ TEST(JsonCodec, CapabilitiesAreReadStrictly) {
            R"({"kind":"cpu_budget","ms":0})",
            R"({"kind":"cpu_budget","ms":true})",
            R"({"kind":"cpu_budget","count":1})",
+           R"({"kind":"connect_rate_budget","count":1})",
+           R"({"kind":"connect_rate_budget","per_second":"1/s"})",
            R"({"kind":"memory_budget","bytes":18446744073709551616})",
            R"({"kind":"clock"} x)",
            R"({"kind":"clock",})",

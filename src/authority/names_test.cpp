@@ -67,12 +67,17 @@ TEST(Budget, IsPositiveAndBounded) {
   EXPECT_EQ(CpuBudget::parse("1.5s")->amount(), 1500u);
   EXPECT_EQ(MemoryBudget::parse("256MiB")->amount(), 256u << 20);
   EXPECT_EQ(PidsBudget::parse("64")->amount(), 64u);
+  EXPECT_EQ(ConnectRateBudget::parse("20/s")->amount(), 20u);
+  EXPECT_EQ(ConnectRateBudget::parse("20")->amount(), 20u);
   EXPECT_FALSE(CpuBudget::make(0));
   EXPECT_FALSE(CpuBudget::parse("1us"));
   EXPECT_FALSE(CpuBudget::make(10'000'000'000'000));
   EXPECT_FALSE(MemoryBudget::make(std::uint64_t{1} << 63));
   EXPECT_TRUE(MemoryBudget::make((std::uint64_t{1} << 63) - 1));
   for (const char* text : {"", "-1", "ten", "64MiB"}) EXPECT_FALSE(PidsBudget::parse(text)) << text;
+  for (const char* text : {"", "/s", "0/s", "-1/s", "1/m", "1 /s", "1/s/s", "1.5/s", "1s"}) {
+    EXPECT_FALSE(ConnectRateBudget::parse(text)) << text;
+  }
 }
 
 }  // namespace

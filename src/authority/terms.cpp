@@ -25,7 +25,7 @@ Result<Capability> parse_shell(std::string_view value) {
 }
 
 // In the order of the variant, so that a capability's index finds its word.
-constexpr std::array<Word, 24> kWords{{
+constexpr std::array<Word, 25> kWords{{
     {"read", parse_as<ReadPath>},
     {"write", parse_as<WritePath>},
     {"exec", parse_as<ExecPath>},
@@ -50,6 +50,7 @@ constexpr std::array<Word, 24> kWords{{
     {info(BudgetKind::OpenFiles).word, parse_as<OpenFilesBudget>},
     {info(BudgetKind::Connections).word, parse_as<ConnectionsBudget>},
     {info(BudgetKind::EgressBytes).word, parse_as<EgressBytesBudget>},
+    {info(BudgetKind::ConnectRate).word, parse_as<ConnectRateBudget>},
 }};
 static_assert(kWords.size() == std::variant_size_v<Capability>);
 

@@ -9,7 +9,7 @@
 //   secret channel           = name              subprocess  = command[,command...]
 //   clock random             no value            subprocess_shell = the same, strings allowed
 //   cpu wall = duration    memory disk output egress_bytes = bytes
-//   pids inodes open_files connections = count
+//   pids inodes open_files connections = count             connect_rate = count/s
 #pragma once
 
 #include "authority/capability.h"

@@ -32,6 +32,7 @@ constexpr const char* kOneOfEach[] = {
     "open_files=10",
     "connections=11",
     "egress_bytes=12",
+    "connect_rate=13/s",
     "subprocess_shell=sh",
     "connect=*.:*",
     "connect=[fd00::/8]:1",

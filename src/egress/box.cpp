@@ -2,27 +2,53 @@
 
 #include "egress/shut_down.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <ctime>
+#include <span>
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 namespace glovebox::egress {
 namespace {
 
 constexpr std::chrono::milliseconds kByteCheck{100};
-constexpr std::chrono::milliseconds kLongCall{1};
-constexpr int kRestFactor = 3;
 
 // Of this thread, on a processor.
 std::chrono::nanoseconds used_time() {
   timespec now{};
   (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);  // cannot fail: every kernel has it
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+// The call as the sendto(2) that says the same: sendmsg(2) and sendmmsg(2) have their address in
+// memory. Of many messages the first counts: the kernel fails the call for none but that, and who
+// has more to send calls again. Nothing: it has no address, or none that can be read.
+std::optional<WaitingCall> as_sendto(WaitingCall call) {
+  struct {
+    std::uint64_t name;
+    std::int32_t length;
+    std::int32_t padding;
+  } head{};  // as a msghdr begins
+  static_assert(sizeof(head) == offsetof(msghdr, msg_iov));
+  const auto bytes = std::as_writable_bytes(std::span(&head, 1));
+  if (read_memory(call.thread, call.arguments[1], bytes) != sizeof(head)) return std::nullopt;
+  if (head.name == 0 || head.length <= 0) return std::nullopt;
+  call.number = SYS_sendto;
+  call.arguments[4] = head.name;
+  call.arguments[5] =
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(head.length), sizeof(sockaddr_storage));
+  return call;
+}
+
+bool is_message(const WaitingCall& call) {
+  return call.number == SYS_sendmsg || call.number == SYS_sendmmsg;
 }
 
 }  // namespace
@@ -63,15 +89,16 @@ Result<void> Box::start(launch::NetworkFiles files) {
   return {};
 }
 
-// One call a round: a box that asks without pause waits its turn like every other. What a call
-// takes is the box's choice to some degree (how many descriptors there are to look through), so one
-// that took long is followed by a rest: all others together have the larger part of the time.
+// One call a round: a box that asks without pause waits its turn like every other.
 void Box::on_listener(std::uint32_t events) {
   if ((events & EPOLLIN) != 0) {
-    const auto start = used_time();
-    if (const auto call = calls_->receive()) take_call(*call);
-    const auto used = used_time() - start;
-    if (used > kLongCall) rest(kRestFactor * used);
+    const auto before = long_calls_.measures() ? std::optional(used_time()) : std::nullopt;
+    const auto start = Poller::Clock::now();
+    if (auto call = calls_->receive()) take_call(*std::move(call));
+    const auto took = Poller::Clock::now() - start;
+    const auto used = before ? std::optional(used_time() - *before) : std::nullopt;
+    const auto pause = long_calls_.rest_after(took, used);
+    if (pause.count() > 0) rest(pause);
     return;
   }
   // Nobody is left who could call.
@@ -87,7 +114,12 @@ void Box::rest(std::chrono::nanoseconds time) {
   });
 }
 
-void Box::take_call(const WaitingCall& call) {
+void Box::take_call(WaitingCall call) {
+  if (is_message(call)) {
+    const auto with_address = as_sendto(call);
+    if (!with_address) return void(calls_->let_through(call.id));
+    call = *with_address;
+  }
   auto attempt = read_call(call);
   if (!attempt) return;
   if (pid_namespace_.empty()) {
@@ -138,10 +170,12 @@ std::optional<Attempt> Box::read_call(const WaitingCall& call) {
     return calls_->still_waits(call.id) ? std::optional(std::move(attempt)) : std::nullopt;
   }
   // A name that is bound does nothing by itself, and the mounts say where it can be made and what a
-  // datagram reaches.
+  // datagram reaches. A stream has no use for an address that is sent to.
   const bool through =
-      network_.unix_calls == plan::UnixCalls::LetThrough || call.number != SYS_connect;
-  if (kind->domain == AF_UNIX && through) {
+      kind->domain == AF_UNIX
+          ? network_.unix_calls == plan::UnixCalls::LetThrough || call.number != SYS_connect
+          : kind->type == SOCK_STREAM && call.number == SYS_sendto;
+  if (through) {
     calls_->let_through(call.id);
     return std::nullopt;
   }

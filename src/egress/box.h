@@ -4,6 +4,7 @@
 #include "egress/broker.h"
 #include "egress/decide.h"
 #include "egress/last_reference.h"
+#include "egress/long_calls.h"
 #include "egress/name_server.h"
 #include "egress/notifications.h"
 #include "egress/outside_socket.h"
@@ -88,16 +89,23 @@ class Box {
     Poller::Token deadline = Poller::kNone;
     Poller::Token signals = Poller::kNone;
   };
+  // What was decided on the last connect. Programs connect to one place many times.
+  struct Decided {
+    Endpoint to;
+    std::vector<std::string> names;
+    ConnectVerdict verdict;
+  };
   // A socket that may listen outside.
   struct Listener {
     Endpoint inside;
+    Endpoint outside;
     ino_t inode = 0;
   };
 
   void on_listener(std::uint32_t events);
   // Takes no calls for a while.
   void rest(std::chrono::nanoseconds time);
-  void take_call(const WaitingCall& call);
+  void take_call(WaitingCall call);
   // Fetches the socket and, unless it is of AF_UNIX or the call has none, the address. Nothing: the
   // call has been answered.
   std::optional<Attempt> read_call(const WaitingCall& call);
@@ -105,6 +113,7 @@ class Box {
   UniqueFd fetch_original(Attempt& attempt);
   static int read_call_address(Attempt& attempt);  // an errno
 
+  ConnectVerdict decide(const Endpoint& to, std::vector<std::string> names);
   void on_connect(Attempt attempt);
   void on_datagram_connect(Attempt& attempt);
   void on_send(const Attempt& attempt);
@@ -138,6 +147,7 @@ class Box {
   bool is_granted(const Endpoint& to, const std::string& name) const;
   void refuse_waiting();
   std::size_t cut_connections(const std::vector<std::uint64_t>& cookies);
+  bool is_published(const Listener& listener) const;
   std::size_t cut_listeners();
   std::size_t carry_out_cuts();
   std::vector<std::string> names_of(const Endpoint& to) const;
@@ -150,16 +160,19 @@ class Box {
   std::unique_ptr<Notifications> calls_;  // from start() on
   Poller::Token calls_watch_ = Poller::kNone;
   Poller::Token rest_timer_ = Poller::kNone;
+  LongCalls long_calls_;
   std::unique_ptr<NameServer> names_;
   std::map<std::uint64_t, Waiting> waiting_;     // by the call's id
   std::map<std::uint16_t, UniqueFd> reserved_;   // by the port inside, until it is bound
   std::map<std::uint64_t, Listener> published_;  // by cookie
-  std::set<std::uint64_t> condemned_;            // connections that are cut as soon as found
+  std::vector<Listener> closed_;  // no longer published: ended with what came of them, when found
+  std::set<std::uint64_t> condemned_;  // connections that are cut as soon as found
   Poller::Token cut_timer_ = Poller::kNone;
   Poller::Clock::duration cut_pause_{0};
-  std::string pid_namespace_;  // of the box, known from its first call on
-  UniqueFd spare_;             // a plain IPv4 socket, made ahead
-  pid_t last_caller_ = -1;     // the thread of the last call, and its process
+  std::string pid_namespace_;       // of the box, known from its first call on
+  std::optional<Decided> decided_;  // by the authority as it is
+  UniqueFd spare_;                  // a plain IPv4 socket, made ahead
+  pid_t last_caller_ = -1;          // the thread of the last call, and its process
   std::shared_ptr<const UniqueFd> last_process_;
   Poller::Token byte_timer_ = Poller::kNone;
 };

@@ -52,10 +52,15 @@ bool Box::is_guarded(const Result<void>& locked) const {
   return locked.has_value() || network_.unix_calls == plan::UnixCalls::CarryOut;
 }
 
+bool Box::is_published(const Listener& listener) const {
+  return find_published(network_.authority, network_.published, listener.inside).has_value();
+}
+
 void Box::on_listen(const Attempt& attempt) {
   const bool outside =
       network_of(attempt.original) == services_.host_network && attempt.kind.domain != AF_UNIX;
-  const bool may = !outside || published_.contains(cookie_of(attempt.original));
+  const auto found = published_.find(outside ? cookie_of(attempt.original) : 0);
+  const bool may = !outside || (found != published_.end() && is_published(found->second));
   const auto backlog = static_cast<int>(attempt.call.arguments[1]);
   const int error = !may ? EACCES : ::listen(attempt.original.get(), backlog) != 0 ? errno : 0;
   calls_->answer(attempt.call.id, 0, error);
@@ -104,7 +109,7 @@ void Box::bind_outside(Attempt& attempt, const Endpoint& where) {
   if (done) {
     struct stat info{};
     (void)::fstat(attempt.made.get(), &info);  // cannot fail on a socket that is open
-    published_.emplace(cookie_of(attempt.made), Listener{attempt.to(), info.st_ino});
+    published_.emplace(cookie_of(attempt.made), Listener{attempt.to(), where, info.st_ino});
     sink_(Listening{attempt.to().to_text(), where.to_text()});
   }
   calls_->answer(id, 0, done ? 0 : EMFILE);

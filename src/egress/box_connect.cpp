@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 namespace glovebox::egress {
@@ -24,9 +25,8 @@ int try_connect(BorrowedFd socket, const RawAddress& to) {
 }
 
 void set_blocking(BorrowedFd socket, bool blocks) {
-  const int flags = ::fcntl(socket.get(), F_GETFL);
-  // Cannot fail on a socket that is open.
-  (void)::fcntl(socket.get(), F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
+  int does_not = blocks ? 0 : 1;
+  (void)::ioctl(socket.get(), FIONBIO, &does_not);  // cannot fail on a socket that is open
 }
 
 std::uint64_t signal_set(const std::string& status, std::string_view field) {
@@ -54,6 +54,14 @@ Denied datagram_denied(const Endpoint& to) {
 
 }  // namespace
 
+ConnectVerdict Box::decide(const Endpoint& to, std::vector<std::string> names) {
+  if (!decided_ || decided_->to != to || decided_->names != names) {
+    ConnectVerdict verdict = decide_connect(network_.authority, to, names);
+    decided_ = Decided{to, std::move(names), std::move(verdict)};
+  }
+  return decided_->verdict;
+}
+
 void Box::on_connect(Attempt attempt) {
   const std::uint64_t id = attempt.call.id;
   const bool handed_in = network_of(attempt.original) == services_.host_network;
@@ -67,7 +75,7 @@ void Box::on_connect(Attempt attempt) {
   }
   if (attempt.kind.type != SOCK_STREAM) return on_datagram_connect(attempt);
 
-  ConnectVerdict verdict = decide_connect(network_.authority, attempt.to(), names_of(attempt.to()));
+  ConnectVerdict verdict = decide(attempt.to(), names_of(attempt.to()));
   if (handed_in) {
     const ConnectProgress progress = progress_of(attempt.original);
     if (progress.state == ConnectState::Failed) {
@@ -114,10 +122,7 @@ void Box::on_datagram_connect(Attempt& attempt) {
 // handed in are TCP's, which has no use for an address here.
 void Box::on_send(const Attempt& attempt) {
   const std::uint64_t id = attempt.call.id;
-  const bool is_own = network_of(attempt.original) != services_.host_network;
-  if (!is_own || attempt.kind.type == SOCK_STREAM || !attempt.address.endpoint) {
-    return void(calls_->let_through(id));
-  }
+  if (!attempt.address.endpoint) return void(calls_->let_through(id));
   const Range range = range_of(attempt.to().address);
   if (range == Range::Loopback || range == Range::Unspecified) {
     return void(calls_->let_through(id));
@@ -131,7 +136,7 @@ void Box::connect_outside(Attempt attempt, std::string name) {
   const std::uint64_t id = attempt.call.id;
   // Interfaces have other numbers outside.
   if (attempt.address.scope != 0) return void(calls_->answer(id, 0, EINVAL));
-  if (const auto exhausted = connections_.find_exhausted()) {
+  if (const auto exhausted = connections_.spend(attempt.to())) {
     return deny(attempt, Denied{Denied::Act::Connect, attempt.to().to_text(), "", *exhausted},
                 ECONNREFUSED);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 namespace glovebox::egress {
 namespace {
@@ -26,6 +27,7 @@ bool Box::is_granted(const Endpoint& to, const std::string& name) const {
 Narrowed Box::narrow(const authority::AuthoritySet& to, Existing existing) {
   const authority::AuthoritySet before = network_.authority;
   network_.authority = before.attenuate(to);
+  decided_.reset();
   connections_.set_budgets(network_.authority);
   if (names_) names_->on_narrowed();
   count_bytes();
@@ -61,13 +63,15 @@ void Box::refuse_waiting() {
   }
 }
 
+// Who is not published any more may not listen again (on_listen), so what remains is to end what is
+// open: the socket that listens and those that came of it.
 std::size_t Box::cut_listeners() {
-  std::vector<ino_t> lost;
-  for (const auto& [cookie, listener] : published_) {
-    if (find_published(network_.authority, network_.published, listener.inside)) continue;
-    lost.push_back(listener.inode);
-  }
-  return std::min(shut_down_inside(pid_namespace_, lost), lost.size());
+  return std::erase_if(published_, [&](const auto& entry) {
+    const Listener& listener = entry.second;
+    if (is_published(listener)) return false;
+    closed_.push_back(listener);
+    return true;
+  });
 }
 
 std::size_t Box::cut_connections(const std::vector<std::uint64_t>& cookies) {
@@ -84,10 +88,17 @@ std::size_t Box::carry_out_cuts() {
     const auto found = connections_.open().find(cookie);
     if (found != connections_.open().end()) sockets.push_back(found->second.inode);
   }
+  for (const Listener& listener : closed_) {
+    sockets.push_back(listener.inode);
+    std::ranges::copy(sockets_in_use_at(listener.outside.port), std::back_inserter(sockets));
+  }
   (void)shut_down_inside(pid_namespace_, sockets);  // what came of it is asked below
   const std::size_t ended =
       std::erase_if(condemned_, [&](std::uint64_t cookie) { return connections_.is_over(cookie); });
-  if (condemned_.empty()) return ended;
+  std::erase_if(closed_, [](const Listener& listener) {
+    return sockets_in_use_at(listener.outside.port).empty();
+  });
+  if (condemned_.empty() && closed_.empty()) return ended;
   cut_timer_ = services_.poller.call_at(Poller::Clock::now() + cut_pause_,
                                         [this] { (void)carry_out_cuts(); });
   cut_pause_ = std::min<Poller::Clock::duration>(cut_pause_ * 2, kLongestPause);

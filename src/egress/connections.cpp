@@ -17,6 +17,7 @@ constexpr std::size_t kMostUnheard = 4096;
 void Connections::set_budgets(const authority::AuthoritySet& authority) {
   most_open_ = authority.budget(BudgetKind::Connections);
   bytes_budget_ = authority.budget(BudgetKind::EgressBytes);
+  rate_.set(authority.budget(BudgetKind::ConnectRate));
 }
 
 std::uint64_t Connections::bytes_out() const {
@@ -44,6 +45,25 @@ std::optional<std::string> Connections::find_exhausted() {
     return fmt::format("{} were sent, all that its budget has", bytes_to_text(bytes_out()));
   }
   return std::nullopt;
+}
+
+std::optional<std::string> Connections::spend_rate(const Endpoint& to) {
+  const ConnectRate::Spent spent = rate_.spend(to, ConnectRate::Clock::now());
+  if (spent == ConnectRate::Spent::Yes) return std::nullopt;
+  const std::string budget =
+      fmt::format("connect_rate={}",
+                  authority::amount_to_text(BudgetKind::ConnectRate, rate_.per_second().value()));
+  if (spent == ConnectRate::Spent::TooSoon) {
+    return fmt::format("more often than its budget has for one destination ({})", budget);
+  }
+  return fmt::format("its budget is kept for {} destinations at a time, and all are in use ({})",
+                     ConnectRate::kMostDestinations, budget);
+}
+
+std::optional<std::string> Connections::spend(const Endpoint& to) {
+  // The rate comes last: what is refused anyway takes nothing out of it.
+  if (auto exhausted = find_exhausted()) return exhausted;
+  return spend_rate(to);
 }
 
 void Connections::add(OpenConnection connection) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "authority/authority_set.h"
+#include "egress/connect_rate.h"
 #include "egress/endings.h"
 #include "egress/event.h"
 
@@ -35,8 +36,9 @@ class Connections {
 
   void set_budgets(const authority::AuthoritySet& authority);
 
-  // The budget that one more connection would exceed, as a sentence; nothing: it may be opened.
-  std::optional<std::string> find_exhausted();
+  // Takes one more connection to `to` out of the budgets. The one that has none left, as a
+  // sentence; nothing: it may be opened.
+  std::optional<std::string> spend(const Endpoint& to);
   void add(OpenConnection connection);
   // True: it was one of these.
   bool ended(std::uint64_t cookie, const Counters& counters);
@@ -53,6 +55,8 @@ class Connections {
  private:
   std::uint64_t bytes_out() const;
   void look_again();
+  std::optional<std::string> find_exhausted();
+  std::optional<std::string> spend_rate(const Endpoint& to);
   void report(const OpenConnection& connection) const;
 
   const Endings* endings_;
@@ -60,6 +64,7 @@ class Connections {
   std::optional<std::uint64_t> most_open_;
   std::optional<std::uint64_t> bytes_budget_;
   std::uint64_t bytes_closed_ = 0;
+  ConnectRate rate_;
   std::chrono::steady_clock::time_point next_look_;
   std::map<std::uint64_t, OpenConnection> open_;  // by cookie
 };

@@ -23,8 +23,7 @@ void DenialGate::make_room(Clock::time_point now) {
       std::ranges::min_element(known_, {}, [](const auto& entry) { return entry.second.told; }));
 }
 
-std::uint64_t DenialGate::take(const Denied& denied, Clock::time_point now) {
-  const std::string text = to_text(denied);
+std::uint64_t DenialGate::take(const std::string& text, Clock::time_point now) {
   auto found = known_.find(text);
   const bool is_new = found == known_.end();
   if (is_new) {

@@ -24,7 +24,11 @@ class DenialGate {
 
   // How many denials this one stands for: itself, and those like it that were not told. 0: it is
   // not told.
-  std::uint64_t take(const Denied& denied, Clock::time_point now);
+  std::uint64_t take(const Denied& denied, Clock::time_point now) {
+    return take(to_text(denied), now);
+  }
+  // The same for denials of other kinds, by what they say.
+  std::uint64_t take(const std::string& text, Clock::time_point now);
 
  private:
   struct Known {

@@ -22,7 +22,7 @@ namespace glovebox::egress {
 struct WaitingCall {
   std::uint64_t id = 0;
   pid_t thread = 0;
-  int number = 0;  // SYS_connect, SYS_bind
+  int number = 0;  // SYS_connect, SYS_bind, SYS_sendto and others
   std::array<std::uint64_t, 6> arguments{};
 };
 

@@ -103,7 +103,9 @@ void Poller::run_timers() {
 void Poller::run_ready() {
   std::array<epoll_event, kBatch> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kBatch, 0);
-  for (int i = 0; i < count; ++i) {
+  // The kernel lists what it reported last time first, if it is ready again: before what has become
+  // ready meanwhile. From the end on, who asks without pause comes after who asks now and then.
+  for (int i = count - 1; i >= 0; --i) {
     const epoll_event& event = events.at(static_cast<std::size_t>(i));
     const std::uint64_t token = event.data.u64;
     if (token == kNone) {

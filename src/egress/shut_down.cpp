@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostNumbers = 1 << 20;
+// States of a socket in the kernel's tables, in which bytes can come or connections be made.
+constexpr unsigned kEstablished = 1;
+constexpr unsigned kCloseWait = 8;
+constexpr unsigned kListen = 10;
 
 bool is_wanted(BorrowedFd socket, const std::vector<ino_t>& sockets) {
   struct stat info{};
@@ -73,6 +79,24 @@ std::size_t shut_down_of(pid_t pid, const std::vector<ino_t>& sockets) {
 std::string pid_namespace_of(pid_t thread) {
   std::error_code ignored;
   return fs::read_symlink(fmt::format("/proc/{}/ns/pid", thread), ignored);
+}
+
+std::vector<ino_t> sockets_in_use_at(std::uint16_t port) {
+  std::vector<ino_t> found;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream lines(table);
+    for (std::string line; std::getline(lines, line);) {
+      unsigned own = 0;
+      unsigned state = 0;
+      unsigned long inode = 0;
+      const int read =
+          std::sscanf(line.c_str(), "%*s %*[0-9A-Fa-f]:%X %*s %X %*s %*s %*s %*s %*s %lu", &own,
+                      &state, &inode);
+      if (read != 3 || own != port || inode == 0) continue;
+      if (state == kEstablished || state == kCloseWait || state == kListen) found.push_back(inode);
+    }
+  }
+  return found;
 }
 
 std::size_t shut_down_inside(const std::string& pid_namespace, const std::vector<ino_t>& sockets) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,9 @@ std::string pid_namespace_of(pid_t thread);
 // Returns how many descriptors were found. A process that is not dumpable hides its list of
 // descriptors from an ordinary user, not the descriptors: then every number is tried.
 std::size_t shut_down_inside(const std::string& pid_namespace, const std::vector<ino_t>& sockets);
+
+// The sockets of the network namespace of this process that listen or talk at a TCP port of its
+// own, by inode. Those that nobody has accepted are gone with the one that listens.
+std::vector<ino_t> sockets_in_use_at(std::uint16_t port);
 
 }  // namespace glovebox::egress

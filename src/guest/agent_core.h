@@ -105,6 +105,8 @@ class Agent {
   // Runs.
   Result<void> start_run(Id id, const StartRun& run, std::string_view code);
   Result<void> start_in_shell(Id id, const StartRun& run, std::string_view code);
+  bool tell_whole(Id id, std::uint32_t status, ShellPipes& pipes);
+  Result<void> hand_over_shell(Id id, ShellPipes pipes);
   Result<void> start_process(Id id, const StartRun& run, std::string_view code);
   Result<void> fill_fresh(Id id, const StartRun& run, std::string_view code, Run& record,
                           std::vector<std::string>& files, std::vector<std::string>& argv);

@@ -58,6 +58,30 @@ tl::unexpected<Error> unexpected_frame(const char* what, Id id) {
               id);
 }
 
+bool is_possible(const RunEnded& end, RunMode mode) {
+  const std::uint32_t most = end.kind == EndKind::Exited ? 255 : 64;
+  return end.value <= most && (mode == RunMode::Shell) == (end.shell != ShellState::None) &&
+         (end.kind == EndKind::Exited || end.value != 0);
+}
+
+// Code that fits goes with the run, because every frame wakes the agent; else in parts before it.
+Result<std::vector<Request>> frames_of(Id id, StartRun& run) {
+  if (run.code.size() <= kMaxChunk && encode(Frame<Request>{id, 0, run})) {
+    std::vector<Request> one{run};
+    run.code.clear();
+    return one;
+  }
+  const std::string code = std::exchange(run.code, {});
+  // Whether the rest fits is known before the first part is sent.
+  TRY_VOID(encode(Frame<Request>{id, 0, run}));
+  std::vector<Request> frames;
+  for (std::size_t at = 0; at < code.size(); at += kMaxChunk) {
+    frames.emplace_back(CodePart{code.substr(at, kMaxChunk)});
+  }
+  frames.emplace_back(run);
+  return frames;
+}
+
 }  // namespace
 
 AgentLink::AgentLink(UniqueFd socket, Transport transport) : wire_(std::move(socket), transport) {}
@@ -90,13 +114,8 @@ Result<Id> AgentLink::start_run(StartRun run) {
   }
   if (run.io == RunIo::Terminal) run.input = RunInput::Streamed;
   const Id id = last_id_ + 1;
-  const std::string code = std::exchange(run.code, {});
-  // Whether the rest fits is known before the first part is sent.
-  TRY_VOID(encode(Frame<Request>{id, 0, run}));
-  for (std::size_t at = 0; at < code.size(); at += kMaxChunk) {
-    TRY_VOID(send(id, CodePart{code.substr(at, kMaxChunk)}));
-  }
-  TRY_VOID(send(id, run));
+  TRY(std::vector<Request> frames, frames_of(id, run));
+  for (Request& frame : frames) TRY_VOID(send(id, std::move(frame)));
   last_id_ = id;
   if (run.mode == RunMode::Shell) shell_run_ = id;
   runs_[id] = RunBook{std::move(run)};
@@ -269,16 +288,30 @@ Result<AgentEvent> AgentLink::take_body(Id id, const RunEnded& ended,
                                         std::vector<UniqueFd>& /*fds*/) {
   const auto run = runs_.find(id);
   if (run == runs_.end() || !run->second.begun) return unexpected_frame("RunEnded", id);
-  const bool in_shell = run->second.asked.mode == RunMode::Shell;
-  const std::uint32_t most = ended.kind == EndKind::Exited ? 255 : 64;
-  if (ended.value > most || in_shell == (ended.shell == ShellState::None) ||
-      (ended.kind == EndKind::Signaled && ended.value == 0)) {
+  if (!is_possible(ended, run->second.asked.mode)) {
     return unexpected_frame("an impossible RunEnded", id);
   }
-  runs_.erase(run);
-  input_.erase(id);
-  if (id == shell_run_) shell_run_ = kSessionId;
+  close_book(id);
   return RunOver{id, ended};
+}
+
+void AgentLink::close_book(Id run) {
+  runs_.erase(run);
+  input_.erase(run);
+  if (run == shell_run_) shell_run_ = kSessionId;
+}
+
+Result<AgentEvent> AgentLink::take_body(Id id, RunDone& done, std::vector<UniqueFd>& /*fds*/) {
+  const auto run = runs_.find(id);
+  if (run == runs_.end() || run->second.begun || wire_.transport() == Transport::Stream) {
+    return unexpected_frame("RunDone", id);
+  }
+  const StartRun& asked = run->second.asked;
+  const bool fits = asked.input == RunInput::Empty && is_possible(done.end, asked.mode) &&
+                    (asked.io == RunIo::Pipes || done.error.empty());
+  if (!fits) return unexpected_frame("an impossible RunDone", id);
+  close_book(id);
+  return RunWhole{id, done.end, std::move(done.output), std::move(done.error)};
 }
 
 Result<AgentEvent> AgentLink::take_body(Id id, JobEnded& ended, std::vector<UniqueFd>& /*fds*/) {

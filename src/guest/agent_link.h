@@ -52,6 +52,13 @@ struct RunOver {
   Id run = 0;
   RunEnded end;
 };
+// A whole run: it has begun, printed this and is over.
+struct RunWhole {
+  Id run = 0;
+  RunEnded end;
+  std::string output;
+  std::string error;
+};
 // The request was not started.
 struct RequestRefused {
   Id id = 0;
@@ -82,8 +89,8 @@ struct InputCredit {
 // The agent has closed the line. The last event.
 struct AgentGone {};
 
-using AgentEvent = std::variant<AgentReady, RunBegun, RunOver, RequestRefused, JobOver, AgentOutput,
-                                AgentOutputEnd, InputCredit, AgentGone>;
+using AgentEvent = std::variant<AgentReady, RunBegun, RunOver, RunWhole, RequestRefused, JobOver,
+                                AgentOutput, AgentOutputEnd, InputCredit, AgentGone>;
 
 class AgentLink {
  public:
@@ -137,11 +144,13 @@ class AgentLink {
   Result<AgentEvent> take_body(Id id, const Ready& ready, std::vector<UniqueFd>& fds);
   Result<AgentEvent> take_body(Id id, const RunStarted& started, std::vector<UniqueFd>& fds);
   Result<AgentEvent> take_body(Id id, const RunEnded& ended, std::vector<UniqueFd>& fds);
+  Result<AgentEvent> take_body(Id id, RunDone& done, std::vector<UniqueFd>& fds);
   Result<AgentEvent> take_body(Id id, JobEnded& ended, std::vector<UniqueFd>& fds);
   Result<AgentEvent> take_body(Id id, Refused& refused, std::vector<UniqueFd>& fds);
   Result<AgentEvent> take_body(Id id, Output& output, std::vector<UniqueFd>& fds);
   Result<AgentEvent> take_body(Id id, const OutputEnd& end, std::vector<UniqueFd>& fds);
   Result<AgentEvent> take_body(Id id, const Credit& credit, std::vector<UniqueFd>& fds);
+  void close_book(Id run);
   void expect_streams(Id id, bool output, bool error, bool input);
 
   Wire wire_;

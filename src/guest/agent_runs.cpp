@@ -21,6 +21,9 @@ constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 // The kernel takes no argument longer than 128 KiB (execve(2)).
 constexpr std::size_t kMaxArgument = std::size_t{100} << 10;
 
+// How long the start of a run in the shell may wait for its end, to be told together.
+constexpr std::chrono::microseconds kMoment{300};
+
 bool has_nul(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 
 // What no shell and no execve can be given is refused here, before anything was made.
@@ -42,6 +45,26 @@ Result<void> check_run(const StartRun& run, std::string_view code) {
     }
   }
   return {};
+}
+
+// How much is in the pipe; nothing when that does not go into a frame.
+std::optional<std::size_t> unread_in(const NamedPipe& pipe) {
+  int unread = 0;
+  if (::ioctl(pipe.read.get(), FIONREAD, &unread) != 0) return std::nullopt;
+  const auto size = static_cast<std::size_t>(unread);
+  return size <= kMaxChunk ? std::optional(size) : std::nullopt;
+}
+
+std::string take_from(const NamedPipe& pipe, std::size_t count) {
+  std::string bytes(count, '\0');
+  std::size_t taken = 0;
+  while (taken < count) {
+    const ssize_t size = ::read(pipe.read.get(), bytes.data() + taken, count - taken);
+    if (size <= 0) break;
+    taken += static_cast<std::size_t>(size);
+  }
+  bytes.resize(taken);
+  return bytes;
 }
 
 struct TerminalPair {
@@ -88,26 +111,56 @@ Result<void> Agent::start_in_shell(Id id, const StartRun& run, std::string_view 
     return fail(Code::Exhausted, "the shell is busy with run {}", shell_run_);
   }
   if (!shell_->is_running()) TRY_VOID(start_shell());
-  TRY(ShellPipes pipes, shell_->take_pipes(run.input));
-  TRY(UniqueFd reader, duplicate_fd(pipes.output.read));
-  UniqueFd writer;
-  if (pipes.input) {
-    TRY(writer, duplicate_fd(pipes.input->write));
-  }
+  TRY(ShellPipes pipes, shell_->take_pipes(run.io, run.input));
   const std::string cwd = run.cwd.empty() ? std::string() : absolute(run.cwd);
   TRY_VOID(shell_->begin(run, code, cwd, pipes));
   shell_run_ = id;
+  runs_[id].io = run.io;
+  std::optional<std::uint32_t> status;
+  if (is_packets() && run.input == RunInput::Empty) status = shell_->await_end(kMoment);
+  if (status && tell_whole(id, *status, pipes)) return {};
+  TRY_VOID(hand_over_shell(id, std::move(pipes)));
+  if (status) run_over(id, {EndKind::Exited, *status, ShellState::Kept});
+  return {};
+}
+
+// A run that is over in a moment is told in one frame, with what it printed: that wakes the
+// supervisor once instead of three times, and the pipes stay here for another run. Not when there
+// is too much, or something is left that could print more.
+bool Agent::tell_whole(Id id, std::uint32_t status, ShellPipes& pipes) {
+  if (!shell_->note_older()) return false;
+  const auto output = unread_in(pipes.output);
+  const auto error = pipes.error ? unread_in(*pipes.error) : std::optional<std::size_t>(0);
+  if (!output || !error || *output + *error > kMaxChunk) return false;
+  RunDone done;
+  done.end = {EndKind::Exited, status, shell_was_lost_ ? ShellState::Fresh : ShellState::Kept};
+  done.output = take_from(pipes.output, *output);
+  if (pipes.error) done.error = take_from(*pipes.error, *error);
+  say(id, std::move(done));
+  runs_.erase(id);
+  shell_run_ = kSessionId;
+  shell_was_lost_ = false;
+  shell_->keep_pipes(std::move(pipes));
+  shell_->prepare();
+  return true;
+}
+
+Result<void> Agent::hand_over_shell(Id id, ShellPipes pipes) {
   Run& record = runs_[id];
-  // Our ends keep the pipes alive until the run is over: opening one that nobody reads any more
-  // would keep the shell waiting for ever. The shell's object has a reader of the error output.
-  record.held.push_back(std::move(reader));
-  record.held.push_back(std::move(pipes.output.write));
-  record.held.push_back(std::move(pipes.error.write));
+  shell_->let_go_of(pipes);
+  // The pipes stay alive until the run is over: opening one that nobody reads any more would keep
+  // the shell waiting for ever, and one that nobody has opened for writing looks ended. The shell's
+  // object has the readers.
+  for (NamedPipe* pipe : {&pipes.output, pipes.error ? &*pipes.error : nullptr}) {
+    if (pipe == nullptr) continue;
+    PrivateDir::open_writer(*pipe);
+    record.held.push_back(std::move(pipe->write));
+  }
   std::vector<std::pair<Stream, UniqueFd>> ends;
   ends.emplace_back(Stream::Output, std::move(pipes.output.read));
-  if (run.io == RunIo::Pipes) ends.emplace_back(Stream::Error, std::move(pipes.error.read));
+  if (pipes.error) ends.emplace_back(Stream::Error, std::move(pipes.error->read));
   if (pipes.input) {
-    record.held_input.push_back(std::move(writer));
+    if (auto copy = duplicate_fd(pipes.input->write)) record.held_input.push_back(*std::move(copy));
     record.held_input.push_back(std::move(pipes.input->read));
     ends.emplace_back(Stream::Input, std::move(pipes.input->write));
   }
@@ -270,6 +323,7 @@ void Agent::run_over(Id id, RunEnded ended) {
   run->second.pid = -1;
   run->second.held.clear();
   run->second.held_input.clear();
+  if (id == shell_run_) shell_->hush();
   if (run->second.killing) {
     go_on_killing(id, run->second);
   } else {
@@ -291,7 +345,7 @@ void Agent::try_finish(Id id) {
   // when it comes.
   if (!shell_->is_running()) (void)start_shell();
   shell_->prepare();
-  shell_->note_older();
+  (void)shell_->note_older();  // what may be left is met by the next run's end
 }
 
 }  // namespace glovebox::guest

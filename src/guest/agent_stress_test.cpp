@@ -60,7 +60,7 @@ TEST(AgentStress, OneGibibyteOfOutputPassesWithoutTheAgent) {
     }
   }
   EXPECT_EQ(got, std::size_t{1} << 30);
-  EXPECT_LT(agent.memory_kib("VmHWM:"), 30'000U);
+  EXPECT_LT(agent.memory_kib("VmHWM:"), 30'000U + kSanitizerKib);
 }
 
 TEST(AgentStress, AStuckReaderStopsTheWriterAndMemoryStaysFlat) {
@@ -75,7 +75,7 @@ TEST(AgentStress, AStuckReaderStopsTheWriterAndMemoryStaysFlat) {
   ASSERT_FALSE(events->empty());
   const std::size_t before = agent.memory_kib("VmRSS:");
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  EXPECT_LE(agent.memory_kib("VmRSS:"), before + 64);
+  EXPECT_LE(agent.memory_kib("VmRSS:"), before + 64 + kSanitizerKib);
   // Nobody reads, and the run can still be ended.
   ASSERT_TRUE(agent.link().kill_run(*id, std::chrono::milliseconds(2000)));
   bool over = false;
@@ -105,10 +105,13 @@ TEST(AgentStress, AThousandRunsInOneShellLeaveNoGrowth) {
     const RunResult result = agent.run("n=$((n + 1)); echo $n");
     ASSERT_EQ(result.output, std::to_string(i + 1) + "\n");
   }
-  EXPECT_EQ(settled_descriptors(), descriptors);
-  EXPECT_LE(agent.memory_kib("VmRSS:"), memory + 256);
+  // Two sets of pipes are kept, or made when they are needed.
+  EXPECT_LE(settled_descriptors(), descriptors + 4);
+  EXPECT_LE(agent.memory_kib("VmRSS:"), memory + 256 + kSanitizerKib);
   EXPECT_EQ(agent.children_of(agent.pid()), before);
-  EXPECT_EQ(agent.run("ls /proc/$$/fd | wc -l").output, agent.run("ls /proc/$$/fd | wc -l").output);
+  // Into a file: beside a pipeline the shell would still be closing ends of its pipes.
+  const std::string count = "ls /proc/$$/fd >../scratch/fds; wc -l <../scratch/fds";
+  EXPECT_EQ(agent.run(count).output, agent.run(count).output);
 }
 
 TEST(AgentStress, ManyRunsOfEveryKindAtOnce) {

@@ -182,6 +182,12 @@ void TestAgent::take(AgentEvent event) {
     run.result.end = over->end;
     drain(run.output, run.result.output, run.output_ended);
     drain(run.error, run.result.error, run.error_ended);
+  } else if (auto* whole = std::get_if<RunWhole>(&event)) {
+    Watched& run = runs_[whole->run];
+    run.begun = run.over = run.came_whole = run.output_ended = run.error_ended = true;
+    run.result.end = whole->end;
+    run.result.output = std::move(whole->output);
+    run.result.error = std::move(whole->error);
   } else if (auto* refused = std::get_if<RequestRefused>(&event)) {
     if (jobs_.contains(refused->id)) {
       jobs_[refused->id].over.job = refused->id;

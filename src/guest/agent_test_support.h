@@ -21,6 +21,13 @@
 
 namespace glovebox::guest {
 
+// A sanitizer keeps what was freed and shadows the rest, so bounds on memory are wider under one.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr std::size_t kSanitizerKib = std::size_t{1} << 20;
+#else
+inline constexpr std::size_t kSanitizerKib = 0;
+#endif
+
 struct RunResult {
   std::string output;
   std::string error;
@@ -70,6 +77,7 @@ class TestAgent {
     UniqueFd input;
     bool begun = false;
     bool over = false;
+    bool came_whole = false;
     bool output_ended = false;
     bool error_ended = false;
   };

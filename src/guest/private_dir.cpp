@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -86,6 +87,22 @@ bool PrivateDir::is_there(const NamedPipe& pipe) {
   struct stat status{};
   return ::lstat(pipe.path.c_str(), &status) == 0 && status.st_ino == pipe.inode &&
          status.st_dev == pipe.device;
+}
+
+bool PrivateDir::is_idle(const NamedPipe& pipe) {
+  std::array<char, 4096> away;
+  ssize_t size = 1;
+  // As much as a pipe holds; whoever writes on meanwhile has it open.
+  for (int i = 0; i < 16 && size > 0; ++i) size = ::read(pipe.read.get(), away.data(), away.size());
+  if (size > 0) size = ::read(pipe.read.get(), away.data(), away.size());
+  return size == 0;  // with a writer there it is EAGAIN
+}
+
+void PrivateDir::open_writer(NamedPipe& pipe) {
+  auto end = open_end(pipe.path, O_WRONLY);
+  struct stat status{};
+  if (!end || ::fstat(end->get(), &status) != 0) return;
+  if (status.st_ino == pipe.inode && status.st_dev == pipe.device) pipe.write = *std::move(end);
 }
 
 Result<void> PrivateDir::write_file(std::string_view name, std::string_view text) {

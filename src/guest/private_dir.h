@@ -19,7 +19,8 @@
 
 namespace glovebox::guest {
 
-// A named pipe with both ends open. Neither of them blocks; who opens the path gets one that does.
+// A named pipe with one or both ends open. Neither of them blocks; who opens the path gets one that
+// does.
 struct NamedPipe {
   std::string path;
   UniqueFd read;
@@ -45,6 +46,10 @@ class PrivateDir {
   Result<NamedPipe> make_pipe(std::string_view name);
   // Whether the path still leads to this pipe.
   static bool is_there(const NamedPipe& pipe);
+  // Whether nobody has the writing end open. What was in it is thrown away.
+  static bool is_idle(const NamedPipe& pipe);
+  // Opens the writing end if the path still leads to this pipe.
+  static void open_writer(NamedPipe& pipe);
   Result<void> write_file(std::string_view name, std::string_view text);
   void remove(std::string_view name);
 

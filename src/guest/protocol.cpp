@@ -82,6 +82,12 @@ void fields_of(Self& self, Visit& visit) {
   visit(self.value);
   visit(self.shell);
 }
+template <Is<RunDone> Self, class Visit>
+void fields_of(Self& self, Visit& visit) {
+  fields_of(self.end, visit);
+  visit(self.output);
+  visit(self.error);
+}
 template <Is<JobEnded> Self, class Visit>
 void fields_of(Self& self, Visit& visit) {
   visit(self.os_errno);

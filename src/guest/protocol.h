@@ -28,13 +28,10 @@ namespace glovebox::guest {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kHeaderSize = 20;
-// The largest frame with its header.
-inline constexpr std::size_t kMaxFrame = std::size_t{64} << 10;
-// The most bytes that one Input, Output or Code frame carries.
-inline constexpr std::size_t kMaxChunk = std::size_t{32} << 10;
+inline constexpr std::size_t kMaxFrame = std::size_t{64} << 10;  // with its header
+inline constexpr std::size_t kMaxChunk = std::size_t{32} << 10;  // of one Input, Output or CodePart
 inline constexpr std::size_t kMaxFrameFds = 3;  // descriptors that come with one frame
-// The largest code of a run, in all its Code frames together.
-inline constexpr std::size_t kMaxCode = std::size_t{4} << 20;
+inline constexpr std::size_t kMaxCode = std::size_t{4} << 20;  // of a run, in all its frames
 inline constexpr std::uint64_t kInitialCredit = std::uint64_t{256} << 10;  // of one stream
 // How many runs and jobs one agent has at a time, and over a byte stream how many streams, those of
 // runs that are over included.
@@ -48,7 +45,6 @@ inline constexpr Id kSessionId = 0;
 enum class Transport : std::uint8_t { Packets, Stream };
 enum class Stream : std::uint8_t { Input, Output, Error };
 constexpr Stream last_of(Stream /*unused*/) { return Stream::Error; }
-
 enum class ShellKind : std::uint8_t { None, Bash, Sh };
 constexpr ShellKind last_of(ShellKind /*unused*/) { return ShellKind::Sh; }
 
@@ -62,13 +58,10 @@ constexpr RunMode last_of(RunMode /*unused*/) { return RunMode::Exec; }
 
 enum class RunIo : std::uint8_t { Pipes, Terminal, Joined };  // Joined: one pipe, in order
 constexpr RunIo last_of(RunIo /*unused*/) { return RunIo::Joined; }
-
 enum class RunInput : std::uint8_t { Empty, Streamed };
 constexpr RunInput last_of(RunInput /*unused*/) { return RunInput::Streamed; }
-
 enum class EndKind : std::uint8_t { Exited, Signaled };
 constexpr EndKind last_of(EndKind /*unused*/) { return EndKind::Signaled; }
-
 // What became of the persistent shell. None: the run did not use it.
 enum class ShellState : std::uint8_t { None, Kept, Fresh };
 constexpr ShellState last_of(ShellState /*unused*/) { return ShellState::Fresh; }
@@ -98,8 +91,7 @@ inline constexpr std::uint32_t kFollow = 8;          // Info, SetAttributes: fol
 inline constexpr std::uint32_t kIgnoreCase = 16;     // Search
 inline constexpr std::uint32_t kMissingIsFine = 32;  // Remove
 
-// Leave the mode as it is, or what a created file gets by default.
-inline constexpr std::uint32_t kAnyMode = 0xffff'ffff;
+inline constexpr std::uint32_t kAnyMode = 0xffff'ffff;  // as it is, or what a new file gets
 
 // From the supervisor.
 struct Hello {
@@ -226,8 +218,17 @@ struct OutputEnd {
   bool operator==(const OutputEnd&) const = default;
 };
 
-using Reply =
-    std::variant<Ready, RunStarted, RunEnded, JobEnded, Refused, Output, OutputEnd, Credit>;
+// A run that was over in a moment, in place of RunStarted and RunEnded: its end, and everything it
+// printed. Over packets, for runs without streamed input that left nothing in the background.
+struct RunDone {
+  RunEnded end;
+  std::string output;  // at most kMaxChunk, with the error output
+  std::string error;   // Pipes
+  bool operator==(const RunDone&) const = default;
+};
+
+using Reply = std::variant<Ready, RunStarted, RunEnded, JobEnded, Refused, Output, OutputEnd,
+                           Credit, RunDone>;
 
 template <class Body>
 struct Frame {
@@ -243,8 +244,7 @@ Result<std::string> encode(const Frame<Reply>& frame);
 Result<Frame<Request>> decode_request(std::string_view bytes);
 Result<Frame<Reply>> decode_reply(std::string_view bytes);
 
-// For byte streams: how long the frame is that begins with these bytes; nothing while the header is
-// not there yet. A header that no frame can have is an error.
+// How long the frame is that begins here; nothing before its whole header. A bad one is an error.
 Result<std::optional<std::size_t>> frame_size(std::string_view bytes);
 
 }  // namespace glovebox::guest

@@ -45,11 +45,12 @@ std::vector<Reply> all_replies() {
           Refused{1, 13, "no"},
           Output{Stream::Error, "text"},
           OutputEnd{Stream::Output},
-          Credit{Stream::Input, 5}};
+          Credit{Stream::Input, 5},
+          RunDone{{EndKind::Exited, 3, ShellState::Kept}, "out", std::string("e\0r", 3)}};
 }
 
 TEST(Protocol, EveryMessageComesBackAsItWas) {
-  static_assert(std::variant_size_v<Request> == 12 && std::variant_size_v<Reply> == 8,
+  static_assert(std::variant_size_v<Request> == 12 && std::variant_size_v<Reply> == 9,
                 "a message without a test");
   for (const Request& body : all_requests()) {
     const Frame<Request> frame{77, 1, body};
@@ -101,7 +102,7 @@ TEST(Protocol, HeadersThatNoFrameCanHaveAreRefusedAtOnce) {
   EXPECT_FALSE(frame_size(with(10, 1)));    // longer than a frame may be
   EXPECT_FALSE(frame_size(with(6, 4)));     // too many descriptors
   EXPECT_FALSE(decode_reply(with(4, 64)));  // types around the known ones
-  EXPECT_FALSE(decode_reply(with(4, 73)));
+  EXPECT_FALSE(decode_reply(with(4, 74)));
   EXPECT_FALSE(decode_reply(with(5, 1)));
 }
 

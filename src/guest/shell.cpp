@@ -5,6 +5,7 @@
 #include "guest/shell_text.h"
 #include "guest/spawn.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -103,50 +104,69 @@ Result<void> PersistentShell::make_nonce() {
   return {};
 }
 
-void PersistentShell::prepare() {
-  if (prepared_) return;
-  auto output = dir_->make_pipe("o");
-  auto error = dir_->make_pipe("e");
-  // What failed now is tried again, and reported, when it is needed.
-  if (output && error) prepared_ = ShellPipes{std::move(*output), std::move(*error), std::nullopt};
+std::string PersistentShell::name_of(char kind, std::size_t set) {
+  return fmt::format("{}{}", kind, set);
 }
 
-Result<ShellPipes> PersistentShell::take_pipes(RunInput input) {
-  if (prepared_ &&
-      (!PrivateDir::is_there(prepared_->output) || !PrivateDir::is_there(prepared_->error))) {
-    prepared_.reset();
+// A pipe that was kept, if its name still leads to it and nobody has it open; else a new one. Only
+// the reading end is open: as long as nobody else reads it, nobody sees an end too early.
+Result<NamedPipe> PersistentShell::take_pipe(std::optional<NamedPipe>& kept,
+                                             std::string_view name) {
+  std::optional<NamedPipe> pipe = std::exchange(kept, std::nullopt);
+  if (pipe && PrivateDir::is_there(*pipe) && PrivateDir::is_idle(*pipe)) return *std::move(pipe);
+  TRY(NamedPipe fresh, dir_->make_pipe(name));
+  fresh.write.reset();
+  return fresh;
+}
+
+void PersistentShell::prepare() {
+  const std::size_t next = 1 - set_;
+  PipeSet& set = sets_.at(next);
+  // What fails now is tried again, and reported, when it is needed.
+  if (!set.output) {
+    if (auto made = take_pipe(set.output, name_of('o', next))) set.output = *std::move(made);
   }
+  if (!set.error) {
+    if (auto made = take_pipe(set.error, name_of('e', next))) set.error = *std::move(made);
+  }
+}
+
+Result<ShellPipes> PersistentShell::take_pipes(RunIo io, RunInput input) {
+  // What came between two runs, such as the words of a trap, would fill the other set.
+  for (const auto& pipe : {&sets_.at(set_).output, &sets_.at(set_).error}) {
+    if (*pipe) (void)PrivateDir::is_idle(**pipe);
+  }
+  const std::size_t next = 1 - set_;
   ShellPipes pipes;
-  if (prepared_) {
-    pipes = *std::move(prepared_);
-    prepared_.reset();
-  } else {
-    TRY(pipes.output, dir_->make_pipe("o"));
-    TRY(pipes.error, dir_->make_pipe("e"));
+  TRY(pipes.output, take_pipe(sets_.at(next).output, name_of('o', next)));
+  if (io == RunIo::Pipes) {
+    TRY(pipes.error, take_pipe(sets_.at(next).error, name_of('e', next)));
   }
   if (input == RunInput::Streamed) {
     TRY(pipes.input, dir_->make_pipe("i"));
   }
+  set_ = next;
   return pipes;
+}
+
+void PersistentShell::keep_pipes(ShellPipes pipes) {
+  sets_.at(set_).output = std::move(pipes.output);
+  if (pipes.error) sets_.at(set_).error = std::move(pipes.error);
 }
 
 Result<void> PersistentShell::begin(const StartRun& run, std::string_view code,
                                     const std::string& cwd, const ShellPipes& pipes) {
   ShellRunText text;
-  const NamedPipe& error = run.io == RunIo::Joined ? pipes.output : pipes.error;
   text.output = pipes.output.path;
-  text.error = error.path;
+  text.error = pipes.of_errors().path;
   if (pipes.input) text.input = pipes.input->path;
   text.cwd = cwd;
   text.env = run.env;
   text.code = code;
-  TRY(UniqueFd reader, duplicate_fd(error.read));
   TRY_VOID(dir_->write_file(kRunFile, run_file_text(kind_, text)));
   TRY_VOID(make_nonce());
   run_start_ = ticks_now();
   last_nonce_ = nonce_;
-  older_reader_ = std::move(error_reader_);
-  error_reader_ = std::move(reader);
   auto told = tell(run_lines(kind_, dir_->path_of(kRunFile), nonce_));
   if (!told) nonce_.clear();
   return told;
@@ -175,6 +195,33 @@ void PersistentShell::read_marks() {
   }
 }
 
+std::optional<std::uint32_t> PersistentShell::await_end(std::chrono::microseconds most) {
+  using std::chrono::nanoseconds;
+  const auto until = std::chrono::steady_clock::now() + most;
+  while (true) {
+    const nanoseconds left = until - std::chrono::steady_clock::now();
+    const timespec time{0, std::max<std::int64_t>(left.count(), 0)};
+    pollfd wait{marks_.get(), POLLIN, 0};
+    if (::ppoll(&wait, 1, &time, nullptr) <= 0) return std::nullopt;
+    if (const auto end = take_end()) return end;
+    if ((wait.revents & POLLIN) == 0) return std::nullopt;  // it has ended itself
+  }
+}
+
+// A copy that cannot be made is missed only by a shell that prints within a moment.
+void PersistentShell::let_go_of(const ShellPipes& pipes) {
+  older_readers_ = std::exchange(readers_, {});
+  for (const NamedPipe* pipe : {&pipes.output, pipes.error ? &*pipes.error : nullptr}) {
+    if (pipe == nullptr) continue;
+    if (auto reader = duplicate_fd(pipe->read)) readers_.push_back(*std::move(reader));
+  }
+}
+
+void PersistentShell::hush() {
+  // A shell that does not read its lines is found out by the next run.
+  if (pid_ > 0) (void)tell(quiet_line(kind_, last_nonce_));
+}
+
 std::optional<std::uint32_t> PersistentShell::take_end() {
   read_marks();
   if (!end_) return std::nullopt;
@@ -183,8 +230,8 @@ std::optional<std::uint32_t> PersistentShell::take_end() {
 }
 
 void PersistentShell::become_quiet() {
-  error_reader_.reset();
-  older_reader_.reset();
+  readers_.clear();
+  older_readers_.clear();
 }
 
 void PersistentShell::become_ready() {
@@ -214,17 +261,15 @@ void PersistentShell::kill() {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
 }
 
-void PersistentShell::note_older() {
+bool PersistentShell::note_older() {
   older_.clear();
-  if (pid_ <= 0) return;
+  if (pid_ <= 0) return true;
   const auto text = read_file(fmt::format("/proc/{}/task/{}/children", pid_, pid_));
   if (!text) {  // a kernel without that file
     const auto processes = list_processes();
-    for (const ProcessInfo& process :
-         processes ? descendants_of(pid_, *processes) : std::vector<ProcessInfo>{}) {
-      older_.insert(process.pid);
-    }
-    return;
+    if (!processes) return false;
+    for (const ProcessInfo& process : descendants_of(pid_, *processes)) older_.insert(process.pid);
+    return older_.empty();
   }
   const char* at = text->data();
   const char* const end = at + text->size();
@@ -234,6 +279,7 @@ void PersistentShell::note_older() {
     if (error == std::errc()) older_.insert(pid);
     at = error == std::errc() ? next + 1 : at + 1;
   }
+  return older_.empty();
 }
 
 std::vector<ProcessInfo> PersistentShell::run_processes(const std::vector<ProcessInfo>& all) const {

@@ -13,6 +13,8 @@
 #include "guest/process_tree.h"
 #include "guest/protocol.h"
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -27,8 +29,10 @@ namespace glovebox::guest {
 // The pipes of one run, as far as the shell opens them by path.
 struct ShellPipes {
   NamedPipe output;
-  NamedPipe error;
+  std::optional<NamedPipe> error;  // nothing: the output
   std::optional<NamedPipe> input;  // nothing: /dev/null
+
+  const NamedPipe& of_errors() const { return error ? *error : output; }
 };
 
 class PersistentShell {
@@ -46,8 +50,11 @@ class PersistentShell {
   // Readable when a run may have ended.
   BorrowedFd marks() const { return marks_; }
 
-  // Fresh pipes for the next run. prepare() makes them ahead of time.
-  Result<ShellPipes> take_pipes(RunInput input);
+  // Pipes for the next run that nobody else has open. The shell lets go of a run's pipes when it
+  // begins the next one, so two sets take turns: each is free again when it is needed. What is not
+  // given back with keep_pipes() is made anew, by prepare() ahead of time.
+  Result<ShellPipes> take_pipes(RunIo io, RunInput input);
+  void keep_pipes(ShellPipes pipes);
   void prepare();
 
   // Has the shell execute one run. One at a time: until take_end() has told its end, or the process
@@ -57,6 +64,12 @@ class PersistentShell {
   bool is_busy() const { return !nonce_.empty(); }
   // The exit status, once the run's own part is over.
   std::optional<std::uint32_t> take_end();
+  // The same, after waiting for it, less than a second.
+  std::optional<std::uint32_t> await_end(std::chrono::microseconds most);
+  // The run's pipes are in the hands of others. Its end is to be followed by hush(): the shell lets
+  // go of them, and until it has it finds somebody who reads what it prints.
+  void let_go_of(const ShellPipes& pipes);
+  void hush();
   // Whether the run's input was opened; as of the last take_end().
   bool input_opened() const { return input_opened_; }
 
@@ -71,8 +84,8 @@ class PersistentShell {
   void ended();
 
   // Takes note of what is still running below the shell between two runs, so that it is not taken
-  // for a part of the next.
-  void note_older();
+  // for a part of the next. Whether it is sure that there is nothing.
+  bool note_older();
   // What the current run has started and has not ended, among all processes there are.
   std::vector<ProcessInfo> run_processes(const std::vector<ProcessInfo>& all) const;
 
@@ -85,6 +98,8 @@ class PersistentShell {
  private:
   Result<void> start_file(const std::string& file);
   Result<void> tell(std::string_view lines);
+  Result<NamedPipe> take_pipe(std::optional<NamedPipe>& kept, std::string_view name);
+  static std::string name_of(char kind, std::size_t set);
   Result<void> make_nonce();
   void read_marks();
   void become_ready();
@@ -109,12 +124,17 @@ class PersistentShell {
   bool interrupt_when_ready_ = false;
   bool interrupted_ = false;
   bool input_opened_ = false;
-  // Readers of the last runs' error output, until the shell has let go of it.
-  UniqueFd error_reader_;
-  UniqueFd older_reader_;
+  // Readers of the last runs' output, until the shell has let go of it.
+  std::vector<UniqueFd> readers_;
+  std::vector<UniqueFd> older_readers_;
   std::uint64_t run_start_ = 0;
   std::set<pid_t> older_;
-  std::optional<ShellPipes> prepared_;
+  struct PipeSet {
+    std::optional<NamedPipe> output;
+    std::optional<NamedPipe> error;
+  };
+  std::array<PipeSet, 2> sets_;
+  std::size_t set_ = 0;  // of the run that came last
   std::string snapshot_;
 };
 

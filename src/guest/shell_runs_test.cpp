@@ -156,6 +156,40 @@ TEST_P(ShellRuns, RunEndsAlthoughABackgroundJobHoldsThePipe) {
   EXPECT_EQ(agent_.watched(id).result.output, "early\nlate\n");
 }
 
+TEST_P(ShellRuns, AShortRunComesWholeAndItsPipesAreUsedAgain) {
+  // The first runs find a shell that is still starting, or a machine that is busy.
+  bool came_whole = false;
+  for (int i = 0; i < 200 && !came_whole; ++i) {
+    const Id id = agent_.start(code_with_env("echo out; echo err >&2; false", {}));
+    ASSERT_TRUE(agent_.serve_until([&] { return agent_.watched(id).over; }));
+    came_whole = agent_.watched(id).came_whole;
+    EXPECT_EQ(to_text(agent_.finish(id)), "1 kept out=[out\n] err=[err\n]");
+  }
+  EXPECT_TRUE(came_whole);
+}
+
+// Between two runs the shell still has the pipes of the first.
+TEST_P(ShellRuns, WhatIsPrintedBetweenTwoRunsBelongsToNone) {
+  EXPECT_EQ(said("trap 'echo between; echo too >&2' USR1; echo pid $$ > pid"),
+            "0 kept out=[] err=[]");
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(said("echo run"), "0 kept out=[run\n] err=[]");
+    // More than a pipe holds in the end, if nobody took it away.
+    EXPECT_EQ(agent_.exec({"sh", "-c", "read x n < pid; for i in 1 2 3; do kill -USR1 $n; done"})
+                  .end.value,
+              0U);
+  }
+}
+
+TEST_P(ShellRuns, OutputThatFillsAFrameAndMoreComesThrough) {
+  for (const int size : {100, 16 << 10, (16 << 10) + 1, 32 << 10, (32 << 10) + 1, 60'000}) {
+    const RunResult result =
+        agent_.run(fmt::format("printf '%{}d' 7; printf '%{}d' 8 >&2", size, size));
+    EXPECT_TRUE(result.output == fmt::format("{:>{}}", 7, size)) << size;
+    EXPECT_TRUE(result.error == fmt::format("{:>{}}", 8, size)) << size;
+  }
+}
+
 TEST_P(ShellRuns, OutputPipesEndWithTheRun) {
   const Id id = agent_.start(code_with_env("echo hi", {}));
   ASSERT_TRUE(agent_.serve_until(

@@ -52,8 +52,8 @@ std::string run_file_text(ShellKind kind, const ShellRunText& text) {
   if (!text.cwd.empty()) go = fmt::format("\\command cd {} &&", quoted(text.cwd));
   const std::string run = fmt::format("{}{}{}{} {}>&-", go, assignments(text.env), eval_words(kind),
                                       quoted(text.code), mark);
-  const std::string open =
-      fmt::format("\\command exec >{} 2>{}&&", quoted(text.output), quoted(text.error));
+  const std::string error = text.error == text.output ? "&1" : quoted(text.error);
+  const std::string open = fmt::format("\\command exec >{} 2>{}&&", quoted(text.output), error);
   if (text.input.empty()) return fmt::format("{}{} </dev/null\n", open, run);
   return fmt::format("{}{{ \\command echo {} >&{};{};}} <{}\n", open, kInputOpened, mark, run,
                      quoted(text.input));
@@ -66,23 +66,22 @@ std::string end_words(ShellKind kind, std::string_view nonce) {
   return fmt::format("{{ \\command echo {} $?>&{};}} 2>&-", nonce, mark_number(kind));
 }
 
-std::string quiet_words(ShellKind kind, std::string_view nonce) {
+}  // namespace
+
+std::string quiet_line(ShellKind kind, std::string_view nonce) {
   return fmt::format("\\command exec >/dev/null 2>&1;\\command echo {}{} >&{}\n", kShellQuiet,
                      nonce, mark_number(kind));
 }
 
-}  // namespace
-
 std::string run_lines(ShellKind kind, std::string_view run_file, std::string_view nonce) {
   // dash forgets the lines it has read ahead when an error throws it back, so for it they are one.
   const char end = kind == ShellKind::Bash ? '\n' : ';';
-  return fmt::format("\\command . {}{}{}{}{}", run_file, end, end_words(kind, nonce), end,
-                     quiet_words(kind, nonce));
+  return fmt::format("\\command . {}{}{}\n", run_file, end, end_words(kind, nonce));
 }
 
 std::string end_lines(ShellKind kind, std::string_view nonce) {
   // The empty lines end whatever line the interrupt has cut in two.
-  return fmt::format("\n\n{};{}", end_words(kind, nonce), quiet_words(kind, nonce));
+  return fmt::format("\n\n{};{}", end_words(kind, nonce), quiet_line(kind, nonce));
 }
 
 std::string snapshot_lines(ShellKind kind, std::string_view file, std::string_view nonce) {

@@ -7,7 +7,10 @@
 //
 //   line 1   . FILE                  the file holds: exec >OUT 2>ERR; [env] eval 'code' <IN MARK>&-
 //   line 2   echo NONCE $? >&MARK    the end of the run, on a pipe that programs do not inherit
-//   line 3   exec >/dev/null 2>&1    so that readers of the run's output see its end, and says so
+//
+// A run that others follow through its pipes is followed by one more, so that they see the end:
+//
+//   line 3   exec >/dev/null 2>&1    and it says so on the same pipe
 //
 // The nonce is in no file and no variable, and the pipe for it is closed for the run's programs.
 // Code that hunts for it in the shell's own memory can end its own run early, which harms only its
@@ -55,9 +58,10 @@ std::vector<std::string> persistent_shell_argv(ShellKind kind, std::string_view 
 std::string first_line(ShellKind kind);
 
 std::string run_file_text(ShellKind kind, const ShellRunText& text);
-// The three lines for one run.
+// The two lines for one run, and the third.
 std::string run_lines(ShellKind kind, std::string_view run_file, std::string_view nonce);
-// The end alone, for a shell that an interrupt may have robbed of its input.
+std::string quiet_line(ShellKind kind, std::string_view nonce);
+// The end and the third line, for a shell that an interrupt may have robbed of its input.
 std::string end_lines(ShellKind kind, std::string_view nonce);
 // Writes the exported variables to a file, as commands that export them.
 std::string snapshot_lines(ShellKind kind, std::string_view file, std::string_view nonce);

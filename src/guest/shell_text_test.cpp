@@ -18,12 +18,19 @@ TEST(ShellText, RunOfBash) {
             R"(\command exec >'/s/o' 2>'/s/e'&&A='1' )"
             R"(\command eval -- 'echo '\''x'\''' 59>&- </dev/null)"
             "\n");
-  EXPECT_EQ(run_lines(ShellKind::Bash, "/s/r", "abc"),
-            R"(\command . /s/r)"
-            "\n"
-            R"({ \command echo abc $?>&59;} 2>&-)"
-            "\n"
+  EXPECT_EQ(run_lines(ShellKind::Bash, "/s/r", "abc"), R"(\command . /s/r)"
+                                                       "\n"
+                                                       R"({ \command echo abc $?>&59;} 2>&-)"
+                                                       "\n");
+  EXPECT_EQ(quiet_line(ShellKind::Bash, "abc"),
             R"(\command exec >/dev/null 2>&1;\command echo .abc >&59)"
+            "\n");
+}
+
+TEST(ShellText, JoinedStreamsAreOpenedOnce) {
+  const ShellRunText text{"/s/o", "/s/o", "", "", {}, ":"};
+  EXPECT_EQ(run_file_text(ShellKind::Bash, text),
+            R"(\command exec >'/s/o' 2>&1&&\command eval -- ':' 59>&- </dev/null)"
             "\n");
 }
 
@@ -34,8 +41,7 @@ TEST(ShellText, RunOfShIsOneLine) {
             R"(\command eval 'true' 9>&-;} <'/s/i')"
             "\n");
   EXPECT_EQ(run_lines(ShellKind::Sh, "/s/r", "abc"),
-            R"(\command . /s/r;{ \command echo abc $?>&9;} 2>&-;)"
-            R"(\command exec >/dev/null 2>&1;\command echo .abc >&9)"
+            R"(\command . /s/r;{ \command echo abc $?>&9;} 2>&-)"
             "\n");
 }
 

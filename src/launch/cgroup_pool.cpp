@@ -5,7 +5,7 @@ std::optional<Cgroup> CgroupPool::take(const plan::PlanView& plan) {
   if (!plan_ || !plan_->has_same_cgroup(plan)) {
     ready_.clear();
     plan_.reset();
-    bytes_.assign(plan.bytes().begin(), plan.bytes().end());
+    bytes_ = plan.common_part();
     if (auto copy = plan::PlanView::decode(bytes_)) plan_ = *copy;
     return std::nullopt;
   }

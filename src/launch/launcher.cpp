@@ -255,7 +255,7 @@ Result<void> Launcher::build_base(const plan::PlanView& plan) {
   ::umask(mask);
   TRY(base_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
   view_ = View::Base;
-  base_bytes_.assign(plan.bytes().begin(), plan.bytes().end());
+  base_bytes_ = plan.common_part();
   TRY(base_plan_, plan::PlanView::decode(base_bytes_));
   return {};
 }

@@ -47,7 +47,7 @@ ParkedBoxes::Shape* ParkedBoxes::find(const plan::PlanView& plan) {
 }
 
 void ParkedBoxes::remember(const plan::PlanView& plan) {
-  std::vector<std::byte> bytes(plan.bytes().begin(), plan.bytes().end());
+  std::vector<std::byte> bytes = plan.common_part();
   auto copy = plan::PlanView::decode(bytes);
   if (!copy) return;
   if (shapes_.size() >= kMaxShapes) {

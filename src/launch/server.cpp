@@ -128,6 +128,8 @@ Result<bool> LauncherServer::serve_request() {
   if (packet.bytes.empty()) return false;
   std::uint64_t id = 0;
   auto box = start(packet, id);
+  // Boxes that are begun from here on are copies of this process.
+  ::explicit_bzero(request_.data(), packet.bytes.size());
   if (!box) {
     TRY_VOID(reply_failed(id, box.error()));
     return true;
@@ -198,6 +200,13 @@ Result<Box> LauncherServer::start(const PacketView& packet, std::uint64_t& id) {
   if (files.status < 0 || next != packet.fds.size()) {
     return fail(Code::Invalid, "a request with other descriptors than it names");
   }
+  auto box = start_decoded(bytes, files);
+  if (!large.empty()) ::explicit_bzero(large.data(), large.size());
+  return box;
+}
+
+Result<Box> LauncherServer::start_decoded(std::span<const std::byte> bytes,
+                                          const StartFiles& files) {
   TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
   return launcher_.start(view, files);
 }

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 namespace glovebox::launch {
@@ -40,6 +41,7 @@ class LauncherServer {
   Result<Served> serve_ready(int timeout_ms);
   Result<bool> serve_request();
   Result<Box> start(const struct PacketView& packet, std::uint64_t& id);
+  Result<Box> start_decoded(std::span<const std::byte> bytes, const StartFiles& files);
   void add_counts(struct ReplyPacket& reply) const;
   Result<void> watch_new_boxes();
   Result<void> watch_box(std::uint64_t id);

@@ -1,5 +1,6 @@
 #include "mcp/box.h"
 
+#include "session/co_try.h"
 #include "session/directories.h"
 
 #include <array>
@@ -34,6 +35,10 @@ Result<void> BoxMaker::open() {
   settings.launcher = settings_.launcher;
   settings.state_directory = state_ + "/state";
   settings.max_sessions = 32;
+  if (settings_.checkpoints) settings.hidden.push_back(settings_.checkpoints->directory);
+  if (!settings_.checkpoint_key_file.empty()) {
+    settings.hidden.push_back(settings_.checkpoint_key_file);
+  }
   TRY(manager_, session::Manager::open(loop_, std::move(settings)));
   manager_->observe([this](const session::SessionEvent& event) {
     if (event.kind != session::EventKind::Denied) return;
@@ -82,46 +87,50 @@ std::string BoxMaker::limit_memory(session::SessionRequest& request) const {
   return fmt::format("{0}MB limit={0}MB (75% of host {1}MB)", most / kMega, host / kMega);
 }
 
+Result<BoxMaker::Drafted> BoxMaker::draft(const Profile& profile) const {
+  TRY(BoxOrder order, make_order(profile, settings_.extra, host_));
+  for (const std::string& root : order.missing_roots) {
+    TRY_VOID(session::make_directories_for(root));
+  }
+  Drafted drafted;
+  drafted.box = std::make_unique<Box>();
+  TRY(drafted.box->held, Placeholders::make(order.held_names));
+  drafted.request = std::move(order.request);
+  drafted.has_network = !order.network.empty();
+  add_variables(profile, drafted.request);
+  drafted.box->memory_limit = limit_memory(drafted.request);
+  drafted.box->interpreters = python_candidates(settings_.python, profile.cwd, host_);
+  drafted.box->profile = profile;
+  if (settings_.writes == Writes::Direct) return drafted;
+  for (session::WorkspaceRequest& place : drafted.request.workspaces) {
+    if (place.mode == session::WorkspaceMode::Write) place.mode = session::WorkspaceMode::Overlay;
+  }
+  return drafted;
+}
+
+Result<void> BoxMaker::attach(Box& box, const std::string& id) {
+  box.id = id;
+  TRY(box.live, manager_->attach(id));
+  return {};
+}
+
 asio::awaitable<Result<std::unique_ptr<Box>>> BoxMaker::make(Profile profile) {
-  if (auto opened = open(); !opened) co_return tl::unexpected(std::move(opened).error());
-  auto order = make_order(profile, settings_.extra, host_);
-  if (!order) co_return tl::unexpected(std::move(order).error());
-  for (const std::string& root : order->missing_roots) {
-    auto made = session::make_directories_for(root);
-    if (!made) co_return tl::unexpected(std::move(made).error());
-  }
-  auto box = std::make_unique<Box>();
-  auto held = Placeholders::make(order->held_names);
-  if (!held) co_return tl::unexpected(std::move(held).error());
-  box->held = *std::move(held);
-  session::SessionRequest request = order->request;
-  add_variables(profile, request);
-  box->memory_limit = limit_memory(request);
-  if (settings_.writes == Writes::Layered) {
-    for (session::WorkspaceRequest& place : request.workspaces) {
-      if (place.mode == session::WorkspaceMode::Write) place.mode = session::WorkspaceMode::Overlay;
-    }
-  }
-  auto made = co_await manager_->create(request);
-  if (!made && made.error().code == Code::Unsupported && !order->network.empty()) {
+  CO_TRY_VOID(open());
+  CO_TRY(Drafted drafted, draft(profile));
+  auto made = co_await manager_->create(drafted.request);
+  if (!made && made.error().code == Code::Unsupported && drafted.has_network) {
     // Less than was allowed, and said so.
     Profile without = profile;
     without.network = Network::Off;
-    auto narrower = make_order(without, settings_.extra, host_);
-    if (!narrower) co_return tl::unexpected(std::move(narrower).error());
-    request.handed = narrower->request.handed;
-    (void)limit_memory(request);  // the same as before
-    box->lacks_network = true;
-    made = co_await manager_->create(std::move(request));
+    CO_TRY(BoxOrder narrower, make_order(without, settings_.extra, host_));
+    drafted.request.handed = std::move(narrower.request.handed);
+    (void)limit_memory(drafted.request);  // the same as before
+    drafted.box->lacks_network = true;
+    made = co_await manager_->create(std::move(drafted.request));
   }
   if (!made) co_return tl::unexpected(std::move(made).error());
-  box->id = made->id;
-  auto live = manager_->attach(made->id);
-  if (!live) co_return tl::unexpected(std::move(live).error());
-  box->live = *std::move(live);
-  box->interpreters = python_candidates(settings_.python, profile.cwd, host_);
-  box->profile = std::move(profile);
-  co_return box;
+  CO_TRY_VOID(attach(*drafted.box, made->id));
+  co_return std::move(drafted.box);
 }
 
 asio::awaitable<void> BoxMaker::end(std::unique_ptr<Box> box) {

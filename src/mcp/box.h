@@ -1,6 +1,7 @@
 // Boxes for the sessions of an MCP server.
 #pragma once
 
+#include "mcp/checkpoint_place.h"
 #include "mcp/placeholders.h"
 #include "mcp/profile_request.h"
 #include "mcp/worker.h"
@@ -8,6 +9,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
 
 #include <deque>
 #include <memory>
@@ -27,6 +29,9 @@ struct BoxSettings {
   Writes writes = Writes::Direct;
   std::vector<std::string> passed_env;  // names of variables to pass on
   std::string python;                   // the interpreter to use first; may be empty
+  // Where sessions may be written out and restored from; nothing: nowhere. Only with Layered.
+  std::optional<CheckpointPlace> checkpoints;
+  std::string checkpoint_key_file;  // no box sees it; empty: the key is in no file
 };
 
 struct Box {
@@ -66,6 +71,18 @@ class BoxMaker {
   // A box under exactly this sandbox, or an error. Never under a wider one; without the network if
   // this build has none to give.
   asio::awaitable<Result<std::unique_ptr<Box>>> make(Profile profile);
+  // Boxes that begin with the files of `parent`, under exactly its sandbox: all of them, or none.
+  // The parent may get a fresh box itself (Manager::fork): refresh() takes that up.
+  asio::awaitable<Result<std::vector<std::unique_ptr<Box>>>> fork(const Box& parent,
+                                                                  std::size_t count,
+                                                                  session::WhileRunning running);
+  // Whether the box was replaced by a fresh one. An error: it is gone.
+  Result<bool> refresh(Box& box);
+  // Writes the files of a box out, under this name. Returns the size.
+  asio::awaitable<Result<std::uint64_t>> checkpoint(const Box& box, std::string name);
+  // A box with the files of a checkpoint, under exactly this sandbox: what the file says about
+  // authority is not believed.
+  asio::awaitable<Result<std::unique_ptr<Box>>> restore(std::string name, Profile profile);
   // Ends it and gives the held names free.
   asio::awaitable<void> end(std::unique_ptr<Box> box);
   // Ends all that is left.
@@ -80,7 +97,16 @@ class BoxMaker {
   const BoxSettings& settings() const { return settings_; }
 
  private:
+  // What is asked of the manager for a sandbox, and what it needs on the host.
+  struct Drafted {
+    session::SessionRequest request;
+    std::unique_ptr<Box> box;  // with all but the session
+    bool has_network = false;
+  };
   Result<void> open();
+  Result<Drafted> draft(const Profile& profile) const;
+  Result<void> attach(Box& box, const std::string& id);
+  asio::thread_pool& pool();
   void add_variables(const Profile& profile, session::SessionRequest& request) const;
   // Unless a smaller limit was asked for, three quarters of the host's memory, where the host can
   // enforce it. Returns it in words.
@@ -92,6 +118,7 @@ class BoxMaker {
   std::string state_;
   std::unique_ptr<session::Manager> manager_;
   std::deque<session::SessionEvent> denials_;
+  std::unique_ptr<asio::thread_pool> pool_;  // for copies of checkpoints; made when needed
 };
 
 // Interpreters to try for code that runs in `cwd`: the virtual environments around it, then what

@@ -184,7 +184,10 @@ class ProfileReader {
   Result<void> read_special(const json::value& value, Access access) {
     TRY(Fields fields, Fields::of(value, "special path"));
     TRY(const std::string_view kind, fields.text("kind"));
-    if (kind == "unknown") return {};  // a newer client's word for older servers: no grant
+    if (kind == "unknown") {  // a newer client's word for older servers: no grant
+      if (access != Access::Deny) return {};
+      return fail(Code::Unsupported, "a path is denied by a word that is not known here");
+    }
     if (kind == "project_roots" || kind == "current_working_directory") {
       std::string path = profile_.cwd;
       if (const json::value* subpath = fields.find("subpath"); subpath && !subpath->is_null()) {

@@ -178,11 +178,16 @@ TEST(CodexState, WhatIsNotUnderstoodIsRefused) {
   EXPECT_NE(problem(profile_payload(R"({"type":"partial"})")), "");
 }
 
-TEST(CodexState, UnknownSpecialsGrantNothing) {
-  const std::string unknown =
-      std::string(kRootRead) +
-      R"(,{"path":{"type":"special","value":{"kind":"unknown","path":":x"}},"access":"write"})";
-  EXPECT_EQ(read(managed(unknown)), read(managed(kRootRead)));
+TEST(CodexState, UnknownSpecialsGrantNothingAndAreNoDenialThatIsDropped) {
+  const auto with = [](const std::string& access) {
+    return managed(
+        std::string(kRootRead) +
+        R"(,{"path":{"type":"special","value":{"kind":"unknown","path":":x"}},"access":")" +
+        access + "\"}");
+  };
+  EXPECT_EQ(read(with("write")), read(managed(kRootRead)));
+  EXPECT_EQ(read(with("read")), read(managed(kRootRead)));
+  EXPECT_NE(problem(with("deny")), "");
 }
 
 }  // namespace

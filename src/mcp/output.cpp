@@ -109,7 +109,7 @@ void OutputLog::add_text(TextStream stream, std::string_view bytes) {
   if (text.empty()) return;
   if (last_ != stream) {
     last_ = stream;
-    if (!pager_) items_.push_back({false, {}});
+    if (!pager_ && !is_large_) items_.push_back({false, {}});
     if (is_error) text.insert(0, kErrorMark);
   }
   add_rendered(text);
@@ -179,20 +179,21 @@ void OutputLog::add_image(std::string png) {
   }
   if (images_ < kSpillImages) return;
   spill();
-  if (!bundle_) return;
   // All are in the bundle, those from before it too. A reply shows the first and the last.
-  std::vector<Item*> images;
-  for (Item& each : items_) {
-    if (each.is_image) images.push_back(&each);
-  }
-  for (Item* each : images) {
+  const std::size_t kept =
+      static_cast<std::size_t>(std::ranges::count(items_, true, &Item::is_image));
+  std::size_t seen = 0;
+  std::erase_if(items_, [&](const Item& each) {
+    if (!each.is_image) return false;
+    const bool is_first = seen++ == 0;
+    const bool is_last = seen == kept;
     // An empty path means over the quota, which the bundle tells by itself.
-    if (images_ == kSpillImages || each == images.back()) (void)bundle_->add_image(each->data);
-    if (each != images.front() && each != images.back()) each->data.clear();
-  }
+    if (bundle_ && (images_ == kSpillImages || is_last)) (void)bundle_->add_image(each.data);
+    return !is_first && !is_last;
+  });
 }
 
-// Without a place for bundles everything that is kept is shown inline.
+// Without a place for bundles what is kept is shown inline.
 void OutputLog::spill() {
   if (bundle_ || has_no_store_) return;
   auto made = store_->make();

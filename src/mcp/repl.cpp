@@ -38,6 +38,12 @@ ToolReply error_reply(std::string_view sentence) {
   return reply;
 }
 
+ToolReply text_reply(std::string_view text) {
+  ToolReply reply;
+  reply.content.push_back(text_item(text));
+  return reply;
+}
+
 milliseconds effective_wait(milliseconds timeout) {
   if (timeout < milliseconds(2000)) return timeout;
   return timeout - std::clamp(timeout / 20, milliseconds(200), milliseconds(2000));
@@ -88,6 +94,10 @@ std::optional<std::string> Repl::guardrail_notice() const {
 
 void Repl::on_end(std::string notice) {
   if (state_ == State::None) return;
+  if (is_renewing_) {
+    end_while_renewing_ = std::move(notice);
+    return;
+  }
   const bool was_idle = state_ == State::Idle && !has_untold_end_;
   const auto guardrail = guardrail_notice();
   if (guardrail) notice = *guardrail;
@@ -135,7 +145,7 @@ asio::awaitable<void> Repl::await_end() {
 
 // A box can end without its worker noticing: by a limit, while nothing runs.
 void Repl::notice_death() {
-  if (state_ == State::None || !box_ || box_->live->is_alive()) return;
+  if (state_ == State::None || is_renewing_ || !box_ || box_->live->is_alive()) return;
   const auto& end = box_->live->end();
   worker_->close();
   on_end(fmt::format("[repl] session ended{}{}\n", end ? ": " : "", end ? end->sentence : ""));
@@ -147,28 +157,30 @@ Meta Repl::meta_of(const CallSandbox& sandbox) const {
   return !box_ || box_->profile == sandbox.profile ? Meta::Same : Meta::Changed;
 }
 
+asio::awaitable<Result<void>> Repl::start_worker() {
+  worker_ = language_ == Language::Bash
+                ? make_bash_worker(loop_, box_->live, make_events())
+                : make_python_worker(loop_, box_->live, make_events(), box_->interpreters);
+  state_ = State::Idle;
+  const std::shared_ptr<Worker> worker = worker_;
+  auto started = co_await worker->start();
+  if (!started) co_await drop_box();
+  co_return started;
+}
+
 asio::awaitable<Result<void>> Repl::start_box(Profile profile) {
   is_starting_ = true;
+  Result<void> started;
   auto made = co_await boxes_.make(std::move(profile));
   if (made) {
     box_ = *std::move(made);
-    worker_ = language_ == Language::Bash
-                  ? make_bash_worker(loop_, box_->live, make_events())
-                  : make_python_worker(loop_, box_->live, make_events(), box_->interpreters);
-    state_ = State::Idle;
-    auto started = co_await worker_->start();
-    if (!started) {
-      state_ = State::None;
-      co_await drop_box();
-      is_starting_ = false;
-      notify();
-      co_return tl::unexpected(std::move(started).error());
-    }
+    started = co_await start_worker();
+  } else {
+    started = tl::unexpected(std::move(made).error());
   }
   is_starting_ = false;
   notify();
-  if (!made) co_return tl::unexpected(std::move(made).error());
-  co_return Result<void>();
+  co_return started;
 }
 
 asio::awaitable<void> Repl::wait_for_quiet() {

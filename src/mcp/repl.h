@@ -22,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace glovebox::mcp {
 
@@ -41,6 +42,7 @@ struct ToolReply {
   bool is_error = false;
 };
 ToolReply error_reply(std::string_view sentence);
+ToolReply text_reply(std::string_view text);
 
 struct ReplCall {
   std::string input;
@@ -72,6 +74,16 @@ class Repl : public std::enable_shared_from_this<Repl> {
   Box* box() { return box_.get(); }
   // A box under the call's sandbox, started if there is none. For tools that need no worker too.
   asio::awaitable<Result<Box*>> open_box(const CallSandbox& sandbox);
+  // Boxes that begin with the files of this one (repl_state.cpp). Refused while code runs, under
+  // another sandbox, and before there is a box. A session that wrote files gets a fresh box itself,
+  // in which no interpreter remembers anything: only with WhileRunning::End.
+  asio::awaitable<Result<std::vector<std::unique_ptr<Box>>>> fork(CallSandbox sandbox,
+                                                                  std::size_t count,
+                                                                  session::WhileRunning running);
+  // Writes the box's files out, with the same refusals. Returns the size.
+  asio::awaitable<Result<std::uint64_t>> checkpoint(CallSandbox sandbox, std::string name);
+  // Takes a box that was made elsewhere. Only before there is one.
+  asio::awaitable<Result<void>> adopt(std::unique_ptr<Box> box);
   // Wakes the calls that wait, because one of them was cancelled.
   void wake() { notify(); }
   asio::awaitable<void> end();
@@ -90,6 +102,11 @@ class Repl : public std::enable_shared_from_this<Repl> {
   asio::awaitable<void> wait_for_quiet();
   asio::awaitable<Result<void>> ensure_box(const CallSandbox& sandbox);
   asio::awaitable<Result<void>> start_box(Profile profile);
+  // A worker in the box that is there. Without one the box goes, too.
+  asio::awaitable<Result<void>> start_worker();
+  Result<void> check_quiet(const CallSandbox& sandbox) const;
+  // After a fork: another worker if the box is another.
+  asio::awaitable<Result<void>> take_up_renewal(std::string id);
   asio::awaitable<void> drop_box();
   static asio::awaitable<void> drop_later(std::shared_ptr<Repl> self);
   void notice_death();
@@ -123,6 +140,9 @@ class Repl : public std::enable_shared_from_this<Repl> {
   std::unique_ptr<Box> box_;
   std::shared_ptr<Worker> worker_;
   bool is_starting_ = false;
+  // The box may be replaced by a fresh one; an end of the worker is then none of the session.
+  bool is_renewing_ = false;
+  std::optional<std::string> end_while_renewing_;
   std::size_t ending_ = 0;       // boxes that are on their way out
   bool has_untold_end_ = false;  // code has ended since the last reply
   bool has_empty_prompt_ = false;

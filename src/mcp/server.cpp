@@ -208,9 +208,12 @@ asio::awaitable<void> Server::carry_call(json::value id, std::string name, ToolC
 
 std::shared_ptr<Repl> Server::current() {
   std::shared_ptr<Repl>& repl = sessions_[current_];
-  if (!repl)
-    repl = std::make_shared<Repl>(loop_, boxes_, bundles_, settings_.language, settings_.output);
+  if (!repl) repl = make_repl();
   return repl;
+}
+
+std::shared_ptr<Repl> Server::make_repl() {
+  return std::make_shared<Repl>(loop_, boxes_, bundles_, settings_.language, settings_.output);
 }
 
 asio::awaitable<void> Server::stop() {

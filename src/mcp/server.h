@@ -10,6 +10,7 @@
 #include "mcp/modes.h"
 #include "mcp/repl.h"
 #include "mcp/rpc.h"
+#include "mcp/tool_arguments.h"
 #include "observe/log.h"
 
 #include <boost/asio/awaitable.hpp>
@@ -81,7 +82,7 @@ class Server {
   std::function<void(double, std::string)> progress_of(const json::object& meta);
   void log(std::string_view event, json::object fields);
 
-  // The tools (tools.cpp, file_tool.cpp).
+  // The tools (tools.cpp, file_tool.cpp, session_tool.cpp).
   asio::awaitable<ToolResult> call_tool(const std::string& name, ToolCall call);
   asio::awaitable<ToolResult> call_repl(ToolCall call);
   asio::awaitable<ToolResult> call_files(ToolCall call);
@@ -89,6 +90,17 @@ class Server {
   asio::awaitable<ToolResult> call_commit(ToolCall call);
   asio::awaitable<ToolResult> call_sandbox(ToolCall call);
   asio::awaitable<ToolResult> call_session(ToolCall call);
+  // The actions of call_session (session_tool.cpp); the sentence of a refusal, else nothing.
+  asio::awaitable<Result<void>> close_session(std::string name);
+  asio::awaitable<Result<void>> fork_session(SessionArguments arguments, CallSandbox sandbox);
+  asio::awaitable<Result<void>> restore_session(SessionArguments arguments, CallSandbox sandbox);
+  asio::awaitable<ToolResult> checkpoint_session(std::string name, CallSandbox sandbox);
+  Result<void> use_session(const std::string& name);
+  Result<void> check_new_names(const std::vector<std::string>& names) const;
+  // A session for a box that was made for it.
+  asio::awaitable<Result<void>> add_session(std::string name, std::unique_ptr<Box> box);
+  json::array session_list() const;
+  std::shared_ptr<Repl> make_repl();
   std::shared_ptr<Repl> current();
 
   asio::io_context& loop_;
@@ -105,6 +117,15 @@ class Server {
 
 // Whether a version of the protocol is spoken here.
 bool is_known_version(std::string_view version);
+
+struct ToolHints {
+  bool is_read_only = false;
+  bool is_destructive = false;
+};
+// One tool as tools/list says it. `schema` is JSON.
+json::object describe_tool(std::string_view name, std::string_view description,
+                           std::string_view schema, ToolHints hints);
+json::object describe_session_tool(const ServerSettings& settings);
 
 // The `tools` of tools/list.
 json::array tool_list(const ServerSettings& settings);

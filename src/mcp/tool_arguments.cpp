@@ -1,6 +1,9 @@
 #include "mcp/tool_arguments.h"
 
+#include "mcp/checkpoint_place.h"
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace glovebox::mcp {
@@ -46,6 +49,23 @@ Result<std::vector<std::string>> optional_list(Fields& fields, std::string_view 
 }
 
 Result<Fields> fields_of(const json::value& value) { return Fields::of(value, "arguments"); }
+
+Result<SessionArguments::Action> read_session_action(std::string_view word) {
+  using Action = SessionArguments::Action;
+  constexpr std::array<std::pair<std::string_view, Action>, 7> kActions{
+      {{"list", Action::List},
+       {"use", Action::Use},
+       {"close", Action::Close},
+       {"fork", Action::Fork},
+       {"checkpoint", Action::Checkpoint},
+       {"checkpoints", Action::Checkpoints},
+       {"restore", Action::Restore}}};
+  for (const auto& [name, action] : kActions) {
+    if (name == word) return action;
+  }
+  return fail(Code::Invalid,
+              "action must be list, use, close, fork, checkpoint, checkpoints or restore");
+}
 
 }  // namespace
 
@@ -112,18 +132,26 @@ Result<SessionArguments> read_session_arguments(const json::object& object) {
   const json::value value = object;
   TRY(Fields fields, fields_of(value));
   SessionArguments arguments;
-  TRY(const std::string_view action, fields.text("action"));
-  if (action != "list" && action != "use" && action != "close") {
-    return fail(Code::Invalid, "action must be list, use or close");
-  }
-  arguments.action = action == "list"  ? Action::List
-                     : action == "use" ? Action::Use
-                                       : Action::Close;
+  TRY(const std::string_view word, fields.text("action"));
+  TRY(arguments.action, read_session_action(word));
   TRY(arguments.name, optional_text(fields, "name"));
+  TRY(arguments.checkpoint, optional_text(fields, "checkpoint"));
+  if (const json::value* count = fields.find("count")) {
+    TRY(arguments.count, authority::json_integer(*count, "count"));
+  }
+  if (const json::value* force = fields.find("force")) {
+    if (!force->is_bool()) return fail(Code::Invalid, "force must be true or false");
+    arguments.is_forced = force->as_bool();
+  }
   TRY_VOID(fields.finish());
-  if (arguments.action != Action::List &&
-      (arguments.name.empty() || arguments.name.size() > kMaxName)) {
+  const Action action = arguments.action;
+  const bool is_named = action == Action::Use || action == Action::Close ||
+                        action == Action::Fork || action == Action::Restore;
+  if (is_named && (arguments.name.empty() || arguments.name.size() > kMaxName)) {
     return fail(Code::Invalid, "name must have 1 to {} bytes", kMaxName);
+  }
+  if (action == Action::Checkpoint || action == Action::Restore) {
+    TRY_VOID(check_checkpoint_name(arguments.checkpoint));
   }
   return arguments;
 }

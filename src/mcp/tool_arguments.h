@@ -36,9 +36,12 @@ struct CommitArguments {
 Result<CommitArguments> read_commit_arguments(const boost::json::object& object);
 
 struct SessionArguments {
-  enum class Action : std::uint8_t { List, Use, Close };
+  enum class Action : std::uint8_t { List, Use, Close, Fork, Checkpoint, Checkpoints, Restore };
   Action action = Action::List;
   std::string name;
+  std::string checkpoint;   // the name of a file: checkpoint, restore
+  std::uint64_t count = 1;  // fork
+  bool is_forced = false;   // fork
 };
 Result<SessionArguments> read_session_arguments(const boost::json::object& object);
 

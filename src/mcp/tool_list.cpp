@@ -52,20 +52,10 @@ constexpr std::string_view kCommitSchema = R"({
     "reject": {"type": "array", "items": {"type": "string"}, "description": "Globs of paths to leave out"},
     "dry_run": {"type": "boolean"}}})";
 constexpr std::string_view kSandboxSchema = kChangesSchema;
-constexpr std::string_view kSessionSchema = R"({
-  "type": "object", "additionalProperties": false,
-  "properties": {
-    "action": {"type": "string", "enum": ["list", "use", "close"]},
-    "name": {"type": "string", "description": "use, close: which; one that is not there is made"}},
-  "required": ["action"]})";
+}  // namespace
 
-struct Hints {
-  bool is_read_only = false;
-  bool is_destructive = false;
-};
-
-json::object tool(std::string_view name, std::string_view description, std::string_view schema,
-                  Hints hints) {
+json::object describe_tool(std::string_view name, std::string_view description,
+                           std::string_view schema, ToolHints hints) {
   return {{"name", name},
           {"description", description},
           {"inputSchema", json::parse(schema)},
@@ -74,32 +64,30 @@ json::object tool(std::string_view name, std::string_view description, std::stri
                                        {"openWorldHint", false}}}};
 }
 
-}  // namespace
-
 json::array tool_list(const ServerSettings& settings) {
   json::array tools;
   const bool in_pages = settings.output.large == OutputForm::Large::Pages;
   const std::string repl =
       fmt::format("{}{}", settings.language == Language::Python ? kPython : kBash,
                   in_pages ? kInPages : kInBundles);
-  tools.push_back(tool("repl", repl, kReplSchema, {}));
-  tools.push_back(tool("files",
-                       "Read, write, list and search files inside the session's box, with the "
-                       "rights of the code that runs there.",
-                       kFilesSchema, {}));
-  tools.push_back(tool("sandbox",
-                       "What the session's box may do, what enforces it, and what was refused.",
-                       kSandboxSchema, {.is_read_only = true}));
-  tools.push_back(tool("session",
-                       "Several sessions with names: list them, choose the one that the other "
-                       "tools use, close one.",
-                       kSessionSchema, {}));
+  tools.push_back(describe_tool("repl", repl, kReplSchema, {}));
+  tools.push_back(
+      describe_tool("files",
+                    "Read, write, list and search files inside the session's box, with the "
+                    "rights of the code that runs there.",
+                    kFilesSchema, {}));
+  tools.push_back(describe_tool(
+      "sandbox", "What the session's box may do, what enforces it, and what was refused.",
+      kSandboxSchema, {.is_read_only = true}));
+  tools.push_back(describe_session_tool(settings));
   if (settings.box.writes == Writes::Layered) {
-    tools.push_back(tool("changes", "What the session changed in its workspace, as a diff.",
-                         kChangesSchema, {.is_read_only = true}));
+    tools.push_back(describe_tool("changes",
+                                  "What the session changed in its workspace, as a diff.",
+                                  kChangesSchema, {.is_read_only = true}));
     if (settings.allow_commit) {
-      tools.push_back(tool("commit", "Take the session's changes over into the real workspace.",
-                           kCommitSchema, {.is_destructive = true}));
+      tools.push_back(describe_tool("commit",
+                                    "Take the session's changes over into the real workspace.",
+                                    kCommitSchema, {.is_destructive = true}));
     }
   }
   return tools;

@@ -1,4 +1,4 @@
-// The tools, except files (file_tool.cpp).
+// The tools, except files (file_tool.cpp) and session (session_tool.cpp).
 #include "base/file.h"
 #include "mcp/server.h"
 #include "mcp/tool_arguments.h"
@@ -9,26 +9,7 @@
 namespace glovebox::mcp {
 namespace {
 
-constexpr std::size_t kMaxSessions = 16;
 constexpr std::size_t kMaxDiff = std::size_t{256} << 10;
-
-ToolReply text_reply(std::string_view text) {
-  ToolReply reply;
-  reply.content.push_back(text_item(text));
-  return reply;
-}
-
-std::string_view phase_text(Phase phase) {
-  switch (phase) {
-    case Phase::None: return "not started";
-    case Phase::Idle:
-    case Phase::Settled: return "idle";
-    case Phase::Waiting: return "waiting for input";
-    case Phase::Pending: return "busy";
-    case Phase::Ended: return "ended";
-  }
-  return "not started";
-}
 
 json::array guarantees(const std::vector<plan::Guarantee>& list) {
   json::array array;
@@ -94,35 +75,6 @@ asio::awaitable<ToolResult> Server::call_sandbox(ToolCall call) {
     co_return error_reply(call.sandbox.problem);
   }
   co_return text_reply(json::serialize(told));
-}
-
-asio::awaitable<ToolResult> Server::call_session(ToolCall call) {
-  using Action = SessionArguments::Action;
-  auto arguments = read_session_arguments(call.arguments);
-  if (!arguments) co_return BadArguments{arguments.error().message};
-  if (arguments->action == Action::Use) {
-    if (!sessions_.contains(arguments->name) && sessions_.size() >= kMaxSessions) {
-      co_return error_reply(fmt::format("there are {} sessions; close one", kMaxSessions));
-    }
-    current_ = arguments->name;
-    (void)current();  // makes it
-  }
-  if (arguments->action == Action::Close) {
-    const auto found = sessions_.find(arguments->name);
-    if (found == sessions_.end()) {
-      co_return error_reply(fmt::format("there is no session '{}'", arguments->name));
-    }
-    const std::shared_ptr<Repl> repl = found->second;
-    sessions_.erase(found);
-    if (current_ == arguments->name) current_ = "main";
-    co_await repl->end();
-  }
-  json::array list;
-  for (const auto& [name, repl] : sessions_) {
-    list.push_back(json::object{
-        {"name", name}, {"state", phase_text(repl->phase())}, {"current", name == current_}});
-  }
-  co_return text_reply(json::serialize(list));
 }
 
 asio::awaitable<ToolResult> Server::call_changes(ToolCall call) {

@@ -300,6 +300,42 @@ bool PlanView::has_same_shape(const PlanView& other) const {
          has_same_base(other) && are_same(box().first(steps), other, other.box().first(steps));
 }
 
+std::vector<std::byte> PlanView::common_part() const {
+  std::vector<std::byte> copy(bytes_.size());
+  FlatHeader header = *header_;
+  const auto keep = [&]<class T>(std::span<const T> items, std::uint32_t offset) {
+    std::ranges::copy(std::as_bytes(items), copy.begin() + offset);
+  };
+  const auto keep_text = [&](std::uint32_t offset) {
+    const char* words = text(offset);
+    keep(std::span<const char>(words, std::strlen(words)), header.strings.offset + offset);
+  };
+  const std::span<const FlatStep> steps = box().first(parkable_steps());
+  for (const auto& list : {early(), base(), steps}) {
+    for (const FlatStep& step : list) {
+      keep_text(step.text);
+      keep_text(step.other);
+    }
+  }
+  for (const FlatController& controller : controllers()) {
+    keep_text(controller.name);
+    keep_text(controller.parent);
+  }
+  keep(early(), header.early.offset);
+  keep(base(), header.base.offset);
+  keep(steps, header.box.offset);
+  keep(controllers(), header.controllers.offset);
+  keep(filter(), header.filter.offset);
+  header.box.count = static_cast<std::uint32_t>(steps.size());
+  header.trees.count = 0;
+  header.envp.count = 0;
+  // A box for a command has one, though nobody will run it: an empty word.
+  header.argv.count = std::min(header.argv.count, 1U);
+  header.candidates.count = std::min(header.candidates.count, 1U);
+  keep(std::span<const FlatHeader>(&header, 1), 0);
+  return copy;
+}
+
 Step unflatten(const PlanView& plan, const FlatStep& step) {
   return {static_cast<Op>(step.op), step.a, step.b, plan.text(step.text), plan.text(step.other)};
 }

@@ -125,6 +125,10 @@ class PlanView {
   // Whether a box that was begun for the other plan, and parked after those steps, can go on as
   // this one: everything that it was made from is the same.
   bool has_same_shape(const PlanView& other) const;
+  // A plan to remember and to begin other boxes with: what decides base, cgroup and shape, and
+  // nothing of this one request: no command, no variable, no tree, none of the steps for them. A
+  // box's init is a copy of the launcher, so whatever that remembers is in the memory of all.
+  std::vector<std::byte> common_part() const;
 
  private:
   explicit PlanView(std::span<const std::byte> bytes)

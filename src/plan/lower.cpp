@@ -84,7 +84,7 @@ class Enforcement {
 
   template <BudgetKind K>
   Result<std::string> operator()(const authority::Budget<K>&) const {
-    if constexpr (K == BudgetKind::Connections || K == BudgetKind::EgressBytes) return network();
+    if constexpr (authority::is_of_network(K)) return network();
     return "see the limits";
   }
 

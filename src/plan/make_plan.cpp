@@ -171,7 +171,7 @@ std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
   }
   std::vector<std::string_view> calls{"connect"};
   if (network->listens) calls.emplace_back("bind");
-  if (network->unix_calls == UnixCalls::CarryOut) calls.emplace_back("listen");
+  if (network->listens || network->unix_calls == UnixCalls::CarryOut) calls.emplace_back("listen");
   static std::mutex mutex;
   static std::map<std::vector<std::string_view>, std::vector<sock_filter>> kept;
   const std::lock_guard lock(mutex);

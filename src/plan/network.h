@@ -36,7 +36,7 @@ struct NetworkPlan {
   authority::AuthoritySet authority;  // the rules about connections, names and listeners decide
   std::vector<Publication> published;
   bool resolves = false;  // some name may be looked up: there is a resolver inside
-  bool listens = false;   // some port may be opened outside: bind(2) is passed on too
+  bool listens = false;   // some port may be opened outside: bind(2), listen(2) are passed on too
   UnixCalls unix_calls = UnixCalls::LetThrough;
   friend bool operator==(const NetworkPlan&, const NetworkPlan&) = default;
 };

@@ -25,7 +25,7 @@ LaunchPlan plan_with(const std::vector<std::string>& allowed,
   return *std::move(plan);
 }
 
-// The calls that wait for the broker.
+// The calls that wait for the broker, with arguments of zero.
 std::vector<std::string_view> notified(const LaunchPlan& plan) {
   std::vector<std::string_view> names;
   for (const SyscallRule& rule : default_filter_rules().syscalls) {
@@ -59,10 +59,12 @@ TEST(NetworkPlan, ABoxWithoutGrantsPaysNothing) {
 }
 
 TEST(NetworkPlan, OnlyWhatIsNeededWaits) {
-  EXPECT_THAT(notified(plan_with({"connect=192.0.2.1:443"})), ElementsAre("connect"));
-  EXPECT_THAT(notified(plan_with({"listen=0.0.0.0:80"})), ElementsAre("connect", "bind"));
+  EXPECT_THAT(notified(plan_with({"connect=192.0.2.1:443"})),
+              ElementsAre("connect", "sendmsg", "sendmmsg"));
+  EXPECT_THAT(notified(plan_with({"listen=0.0.0.0:80"})),
+              ElementsAre("connect", "sendmsg", "bind", "listen", "sendmmsg"));
   EXPECT_THAT(notified(plan_with({"connect=192.0.2.1:443"}, user_host())),
-              ElementsAre("connect", "listen"));
+              ElementsAre("connect", "sendmsg", "listen", "sendmmsg"));
 }
 
 TEST(NetworkPlan, TheBoxsOwnTasksGetNoTcp) {
@@ -79,6 +81,7 @@ TEST(NetworkPlan, FastOpenByMessageIsRefused) {
     seccomp_data data{};
     data.nr = static_cast<int>(default_filter_rules().find(name)->number);
     data.arch = audit_architecture(kNativeArchitecture);
+    data.args[argument] = MSG_NOSIGNAL;
     EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_ALLOW) << name;
     data.args[argument] = MSG_FASTOPEN | MSG_NOSIGNAL;
     EXPECT_EQ(evaluate_filter(plan.filter, data), seccomp_action(Verdict::refuse(EOPNOTSUPP)))
@@ -97,6 +100,25 @@ TEST(NetworkPlan, OnlyDatagramsWithAnAddressWait) {
     EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_USER_NOTIF);
     EXPECT_EQ(evaluate_filter(plan_with({}).filter, data), SECCOMP_RET_ALLOW)
         << "a box without grants waits for nobody";
+  }
+}
+
+// Their address is in memory, so it takes the broker to see that there is none. Writers to streams
+// say that they are such, and the box's own agent is one.
+TEST(NetworkPlan, MessagesWaitUnlessTheyAreOfAStream) {
+  const LaunchPlan plan = plan_with({"connect=192.0.2.1:443"});
+  for (const auto& [name, argument] : {std::pair("sendmsg", 2U), std::pair("sendmmsg", 3U)}) {
+    seccomp_data data{};
+    data.nr = static_cast<int>(default_filter_rules().find(name)->number);
+    data.arch = audit_architecture(kNativeArchitecture);
+    for (const std::uint64_t flags :
+         {std::uint64_t{0}, std::uint64_t{MSG_DONTWAIT}, std::uint64_t{1} << 40U}) {
+      data.args[argument] = flags;
+      EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_USER_NOTIF) << name << flags;
+      EXPECT_EQ(evaluate_filter(plan_with({}).filter, data), SECCOMP_RET_ALLOW) << name << flags;
+    }
+    data.args[argument] = MSG_NOSIGNAL | MSG_DONTWAIT;
+    EXPECT_EQ(evaluate_filter(plan.filter, data), SECCOMP_RET_ALLOW) << name;
   }
 }
 

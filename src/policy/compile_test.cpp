@@ -108,14 +108,15 @@ output: 1KiB
 open_files: 12
 connections: 3
 egress_bytes: 7
+connect_rate: 20/s
 cpus: 1.5
 backend: microvm
 workspace: overlay
 waive: [landlock, limit.memory]
 )"),
       "cpu=1500ms\nmemory=256MiB\npids=64\nwall=30s\ndisk=1000000000B\ninodes=10\noutput=1KiB\n"
-      "open_files=12\nconnections=3\negress_bytes=7B\ncpus=1.500\nbackend=microvm\n"
-      "workspace=overlay\nwaive=landlock\nwaive=limit.memory\n");
+      "open_files=12\nconnections=3\negress_bytes=7B\nconnect_rate=20/s\ncpus=1.500\n"
+      "backend=microvm\nworkspace=overlay\nwaive=landlock\nwaive=limit.memory\n");
 }
 
 TEST(Compile, RulesAreTheWordsOfTheCommandLineByTheLetter) {
@@ -217,8 +218,8 @@ TEST(CompileDiagnostics, UnknownKeysAreNamedWithTheNearest) {
             "x.yaml:3:1: unknown key 'mem'; did you mean 'memory'?\n"
             "x.yaml:4:1: unknown key 'zebra'; one of: description, extends, fs, net, tcp, imports, "
             "env, secrets, subprocess, channels, clock, random, rules, cpu_ms, cpu, memory, wall, "
-            "pids, disk, inodes, output, open_files, connections, egress_bytes, cpus, backend, "
-            "workspace, waive, allows, refuses, version, defaults, sandboxes\n");
+            "pids, disk, inodes, output, open_files, connections, egress_bytes, connect_rate, "
+            "cpus, backend, workspace, waive, allows, refuses, version, defaults, sandboxes\n");
   EXPECT_EQ(refusal("fs: [{raed: /srv}]\nsubprocess: {shel: [x]}\nfs2: 1"),
             "x.yaml:1:7: unknown key 'raed'; did you mean 'read'?\n"
             "x.yaml:2:14: unknown key 'shel'; did you mean 'shell'?\n"

@@ -59,12 +59,12 @@ constexpr std::array<Section, 7> kSections{{
     {"channels", kChannelActions, "allow", "channels: [jobs]"},
 }};
 
-constexpr Words<30> kBodyKeys{
-    "description", "extends", "fs",         "net",        "tcp",         "imports",
-    "env",         "secrets", "subprocess", "channels",   "clock",       "random",
-    "rules",       "cpu_ms",  "cpu",        "memory",     "wall",        "pids",
-    "disk",        "inodes",  "output",     "open_files", "connections", "egress_bytes",
-    "cpus",        "backend", "workspace",  "waive",      "allows",      "refuses"};
+constexpr Words<31> kBodyKeys{
+    "description", "extends",     "fs",           "net",          "tcp",    "imports", "env",
+    "secrets",     "subprocess",  "channels",     "clock",        "random", "rules",   "cpu_ms",
+    "cpu",         "memory",      "wall",         "pids",         "disk",   "inodes",  "output",
+    "open_files",  "connections", "egress_bytes", "connect_rate", "cpus",   "backend", "workspace",
+    "waive",       "allows",      "refuses"};
 constexpr Words<4> kSandboxOnly{"extends", "description", "allows", "refuses"};
 constexpr Words<3> kDocumentKeys{"version", "defaults", "sandboxes"};
 

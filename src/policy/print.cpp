@@ -147,6 +147,7 @@ std::string exact_amount(BudgetKind kind, std::uint64_t amount) {
       {{1U << 30U, "GiB"}, {1U << 20U, "MiB"}, {1U << 10U, "KiB"}, {1, "B"}}};
   switch (authority::info(kind).unit) {
     case authority::Unit::Count: return fmt::format("{}", amount);
+    case authority::Unit::PerSecond: return authority::amount_to_text(kind, amount);
     case authority::Unit::Milliseconds:
       return amount % 1000 == 0 ? fmt::format("{}s", amount / 1000) : fmt::format("{}ms", amount);
     case authority::Unit::Bytes: break;

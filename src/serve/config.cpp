@@ -294,6 +294,7 @@ void read_all(const toml::table& table, Config& config, Problems& problems) {
   read_listeners(reader, config);
   reader.path("state_directory", config.state_directory);
   reader.path("upper_root", config.state_directory);
+  reader.path("secrets_directory", config.secrets_directory);
   reader.path("policy_directory", config.policy_directory);
   reader.path("audit_file", config.audit_file);
   reader.flag("lenient_fields", config.lenient_fields);

@@ -58,6 +58,7 @@ struct Config {
   std::set<std::string> allowed_origins;
   std::vector<TokenConfig> tokens;
   std::string state_directory;
+  std::string secrets_directory;  // of what `glovebox secret` keeps; empty: none
   std::string policy_directory;
   std::string audit_file;
   std::string log_level = "info";

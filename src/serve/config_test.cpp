@@ -30,6 +30,7 @@ socket = "/run/g.sock"
 socket_uids = [1000, 0]
 allowed_origins = ["https://a.example"]
 upper_root = "/var/lib/g"
+secrets_directory = "/etc/g/secrets"
 policy_directory = "/etc/g/policies"
 audit_file = "/var/log/g.jsonl"
 log_level = "debug"
@@ -72,6 +73,7 @@ max_sessions = 17
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_THAT(config->listen, ElementsAre("127.0.0.1:1", "[::1]:2"));
   EXPECT_EQ(config->state_directory, "/var/lib/g");
+  EXPECT_EQ(config->secrets_directory, "/etc/g/secrets");
   EXPECT_TRUE(config->session.allowed_writable.empty());
   EXPECT_EQ(config->http.header_bytes, 2048U);
   EXPECT_EQ(config->http.write, std::chrono::seconds(14));

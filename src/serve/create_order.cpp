@@ -178,6 +178,16 @@ std::optional<authority::Capability> read_budget(const authority::BudgetInfo& in
   return *std::move(made);
 }
 
+std::string_view example_of(authority::Unit unit) {
+  switch (unit) {
+    case authority::Unit::Milliseconds: return "\"30s\"";
+    case authority::Unit::Bytes: return "\"256MiB\"";
+    case authority::Unit::Count: return "64";
+    case authority::Unit::PerSecond: return "\"20/s\"";
+  }
+  return "";
+}
+
 void read_limits(ObjectReader& reader, CreateOrder& order,
                  std::vector<authority::Capability>& handed, BodyProblems& problems,
                  Unknown unknown) {
@@ -191,10 +201,7 @@ void read_limits(ObjectReader& reader, CreateOrder& order,
     if (budget) {
       handed.push_back(*std::move(budget));
     } else {
-      inner.wrong(info.word, fmt::format("an amount such as {}",
-                                         info.unit == authority::Unit::Milliseconds ? "\"30s\""
-                                         : info.unit == authority::Unit::Bytes      ? "\"256MiB\""
-                                                                                    : "64"));
+      inner.wrong(info.word, fmt::format("an amount such as {}", example_of(info.unit)));
     }
   }
   if (const value* cpus = inner.find("cpus")) {
@@ -381,9 +388,9 @@ std::vector<plan::EnvEntry> passed_environment(const EnvPassthrough& rules,
     if (equals == std::string::npos || equals == 0) continue;
     const std::string name = entry.substr(0, equals);
     const bool listed = std::ranges::find(rules.keys, name) != rules.keys.end();
-    const bool wanted = rules.mode == EnvPassthrough::Mode::Allow ? listed
-                        : rules.keys.empty()                      ? !matches_any(kSecretNames, name)
-                                                                  : !listed;
+    const bool wanted = rules.mode == EnvPassthrough::Mode::Allow
+                            ? listed
+                            : !listed && !matches_any(kSecretNames, name);
     if (!wanted || matches_any(kOutsideNames, name)) continue;
     if (std::ranges::find(secrets, name) != secrets.end()) continue;
     passed.push_back({name, entry.substr(equals + 1)});

@@ -2,7 +2,9 @@
 #include "serve/helpers.h"
 #include "serve/resumable_run.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace glovebox::serve {
 namespace {
@@ -46,6 +48,17 @@ void count_request(Service& service, std::string_view route, int status, Clock::
   service.metrics.time("execd.http.request.duration",
                        {{"route", std::string(route)}, {"status", std::to_string(status)}},
                        took.count());
+}
+
+// The oldest of its session goes when that has too many, the oldest of all when all have.
+void keep_denial(std::deque<session::SessionEvent>& denials, const session::SessionEvent& event) {
+  const auto of_one = std::ranges::count(denials, event.session, &session::SessionEvent::session);
+  if (std::cmp_greater_equal(of_one, kKeptDenialsOfOne)) {
+    denials.erase(std::ranges::find(denials, event.session, &session::SessionEvent::session));
+  } else if (denials.size() >= kKeptDenials) {
+    denials.pop_front();
+  }
+  denials.push_back(event);
 }
 
 }  // namespace
@@ -104,8 +117,7 @@ void observe_sessions(Service& service) {
       });
     }
     if (event.kind == EventKind::Denied) {
-      if (service.denials.size() == kKeptDenials) service.denials.pop_front();
-      service.denials.push_back(event);
+      keep_denial(service.denials, event);
     }
     if (!service.audit.is_open() || event.kind == EventKind::RunStarted) return;
     if (!service.audit.write(to_text(event.kind), event_json(event))) {

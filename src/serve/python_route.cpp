@@ -30,6 +30,9 @@ asio::awaitable<void> read_client(std::shared_ptr<WebSocket> socket,
                                   std::shared_ptr<session::PythonHost> host, std::uint64_t client,
                                   std::shared_ptr<Reading> reading) {
   for (;;) {
+    // A client that does not take its answers is not heard.
+    const bool is_there = co_await host->await_room(client);
+    if (!is_there) break;
     auto received = co_await socket->receive();
     if (!received) break;
     const auto taken = host->take_from_client(to_message(*std::move(received)));

@@ -2,7 +2,8 @@
 //
 // Events have numbers that count from 1 without a gap. The buffer is bounded in bytes, and what is
 // dropped is told: it drops only what was sent to a client before. What was not sent yet is never
-// dropped; when there is as much of it as the buffer holds, whoever adds has to wait.
+// dropped; when a quarter of the buffer is full of it, whoever adds has to wait. The rest is for
+// what was sent: a client that is gone has not had all of that.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ class ReplayBuffer {
   std::string take(std::size_t most);
 
   bool has_unsent() const { return next_to_send_ < next_id_; }
-  bool is_full() const { return unsent_bytes_ >= most_bytes_; }
+  bool is_full() const { return unsent_bytes_ >= most_bytes_ / 4; }
   std::uint64_t first_id() const { return first_id_; }
   std::size_t bytes() const { return bytes_; }
 

@@ -37,5 +37,16 @@ TEST(ReplayBuffer, DropsWhatWasSentAndNothingElse) {
   EXPECT_FALSE(buffer.can_follow(4));  // no such event was ever sent
 }
 
+// Of what was sent to a client that is gone, most can be sent again.
+TEST(ReplayBuffer, LeavesRoomForWhatWasSent) {
+  ReplayBuffer buffer(28);
+  buffer.add("id: 1\n\nid: 2\n\nid: 3\n\n");
+  (void)buffer.take(1'000);
+  EXPECT_FALSE(buffer.is_full());
+  buffer.add("id: 4\n\n");
+  EXPECT_TRUE(buffer.is_full());
+  EXPECT_TRUE(buffer.can_follow(0));
+}
+
 }  // namespace
 }  // namespace glovebox::serve

@@ -1,6 +1,7 @@
 #include "serve/run_service.h"
 
 #include "base/file.h"
+#include "launch/open_files.h"
 #include "policy/load.h"
 #include "serve/http/server.h"
 #include "serve/sd_notify.h"
@@ -198,9 +199,11 @@ session::ManagerSettings manager_settings(const ServiceSetup& setup,
   session::ManagerSettings settings;
   settings.launcher = setup.launcher;
   settings.state_directory = config.state_directory;
+  settings.secrets_directory = config.secrets_directory;
   settings.max_sessions = config.session.max;
   settings.keep_parked = config.session.pool_size;
   settings.default_idle = config.session.idle_timeout;
+  settings.interpreter_roots = config.session.allowed_workspaces;
   settings.most_diff_bytes = config.session.diff_max_bytes;
   settings.most_layer_bytes = config.session.upper_max_bytes;
   settings.policies = std::move(policies);
@@ -308,6 +311,7 @@ Result<void> check_setup(const ServiceSetup& setup) {
 
 Result<void> run_service(ServiceSetup setup) {
   (void)std::signal(SIGPIPE, SIG_IGN);  // a client that went away is an error of one write
+  TRY_VOID(launch::raise_open_files());
   const Config& config = setup.config;
   // Never destroyed: what still waits in it when everything has ended refers to the objects below,
   // and the process ends with this function.

@@ -30,6 +30,8 @@ namespace glovebox::serve {
 
 // How many denials are remembered, of all sessions together.
 inline constexpr std::size_t kKeptDenials = 4'096;
+// And of one session, so that one which is denied much does not push out what others were denied.
+inline constexpr std::size_t kKeptDenialsOfOne = 512;
 
 class ResumableRun;
 // Who is making how many sessions.

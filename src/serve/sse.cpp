@@ -14,25 +14,35 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 constexpr std::uint64_t kOnes = 0x0101010101010101;
 constexpr std::uint64_t kHighBits = 0x8080808080808080;
+constexpr std::size_t kWord = sizeof(std::uint64_t);
 
 // Bytes that can be copied as they are.
 constexpr bool is_plain(unsigned char c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; }
 
-// The same of eight bytes at once. May say no to a word that is fine, never yes to one that is not.
-bool are_plain(const char* bytes) {
+// Zero only if eight bytes are plain. May be something else for a word that is fine.
+std::uint64_t others_in(const char* bytes) {
   std::uint64_t word = 0;
-  std::memcpy(&word, bytes, sizeof(word));
+  std::memcpy(&word, bytes, kWord);
   const auto has_zero = [](std::uint64_t value) { return (value - kOnes) & ~value & kHighBits; };
   const std::uint64_t below_space = (word - kOnes * 0x20) & ~word & kHighBits;
-  return ((word & kHighBits) | below_space | has_zero(word ^ (kOnes * '"')) |
-          has_zero(word ^ (kOnes * '\\'))) == 0;
+  return (word & kHighBits) | below_space | has_zero(word ^ (kOnes * '"')) |
+         has_zero(word ^ (kOnes * '\\'));
 }
 
 // Where the first byte is that is not plain, from `start` on.
 std::size_t end_of_plain(std::string_view text, std::size_t start) {
   std::size_t at = start;
-  while (at + sizeof(std::uint64_t) <= text.size() && are_plain(text.data() + at)) {
-    at += sizeof(std::uint64_t);
+  const char* const bytes = text.data();
+  while (at + 4 * kWord <= text.size() &&
+         (others_in(bytes + at) | others_in(bytes + at + kWord) |
+          others_in(bytes + at + 2 * kWord) | others_in(bytes + at + 3 * kWord)) == 0) {
+    at += 4 * kWord;
+  }
+  while (at + kWord <= text.size() && others_in(bytes + at) == 0) at += kWord;
+  // The last word may begin in what was seen before.
+  if (at - start >= kWord && text.size() - at < kWord &&
+      others_in(bytes + text.size() - kWord) == 0) {
+    return text.size();
   }
   while (at < text.size() && is_plain(static_cast<unsigned char>(text[at]))) ++at;
   return at;
@@ -146,6 +156,14 @@ void EventWriter::line(std::string_view type, std::string_view text) {
 }
 
 void EventWriter::take_lines(std::string_view type, std::string& rest, std::string_view bytes) {
+  // The same around every line: output comes by the hundred megabytes.
+  const std::string head = fmt::format("{{\"type\":\"{}\",\"text\":\"", type);
+  const std::string tail = fmt::format("\"{}}}\n\n", time_text_);
+  const auto add_line = [&](std::string_view text) {
+    pending_ += head;
+    append_json_text(pending_, text);
+    pending_ += tail;
+  };
   while (!bytes.empty()) {
     const void* found = std::memchr(bytes.data(), '\n', bytes.size());
     const std::size_t length =
@@ -160,13 +178,13 @@ void EventWriter::take_lines(std::string_view type, std::string& rest, std::stri
     if (found == nullptr) {
       if (rest.size() >= kLongestLine) {
         const std::size_t whole = whole_characters(rest);
-        line(type, std::string_view(rest).substr(0, whole));
+        add_line(std::string_view(rest).substr(0, whole));
         rest.erase(0, whole);
       }
       return;
     }
     if (text.ends_with('\r')) text.remove_suffix(1);
-    if (!text.empty()) line(type, text);
+    if (!text.empty()) add_line(text);
     rest.clear();
   }
 }

@@ -76,6 +76,22 @@ TEST(Events, AreValidJsonWhateverTheBytes) {
             "\xf0\x9f\x98\x80 \"\\ \x01\x7f \xEF\xBF\xBD");
 }
 
+// Text is looked at many bytes at a time.
+TEST(Events, AByteThatNeedsCareIsFoundAtEveryPlace) {
+  for (const char special : {'"', '\\', '\x01', '\x1f', '\x7f', '\xff'}) {
+    for (std::size_t size = 1; size <= 80; ++size) {
+      for (std::size_t at = 0; at < size; ++at) {
+        std::string text(size, 'a');
+        text[at] = special;
+        EventWriter writer(EventForm::Lines);
+        writer.add(Stream::Output, text + "\n");
+        const std::string expected = special == '\xff' ? text.replace(at, 1, "\xEF\xBF\xBD") : text;
+        ASSERT_EQ(events_of(writer.pending()), (std::vector<Event>{{"stdout", expected}}));
+      }
+    }
+  }
+}
+
 TEST(Events, AVeryLongLineIsCutBetweenCharacters) {
   EventWriter writer(EventForm::Lines);
   std::string euros;

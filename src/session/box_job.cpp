@@ -90,7 +90,7 @@ asio::awaitable<Result<std::size_t>> BoxJob::read(std::span<char> buffer) {
   while (true) {
     // Looked at before the pipe is: what a job has given is in it when it is over.
     const bool is_over = job_->is_over();
-    const ReadyFd::Moved moved = job_->data.read(buffer);
+    const ReadyFd::Moved moved = job_->data.fill(buffer);
     if (moved.step == ReadyFd::Step::Moved) co_return moved.bytes;
     if (moved.step == ReadyFd::Step::Ended || is_over) co_return std::size_t{0};
     job_->data.when_readable([job = job_] { job->wakeup.notify(); });

@@ -42,9 +42,9 @@ void BoxSession::narrow_network(const authority::AuthoritySet& to, egress::Exist
     if (rule.effect != authority::Effect::Allow || !is_about_network(rule.capability)) continue;
     narrowed.at_once.push_back(fmt::format("no longer: {}", authority::to_text(rule)));
   }
-  for (const BudgetKind kind : {BudgetKind::Connections, BudgetKind::EgressBytes}) {
+  for (const BudgetKind kind : authority::kNetworkBudgets) {
     const auto next = to.budget(kind);
-    auto& held = kind == BudgetKind::Connections ? most_connections_ : most_egress_;
+    auto& held = network_budgets_[kind];
     if (!is_smaller(next, held)) continue;
     held = next;
     narrowed.at_once.push_back(budget_line(kind, *next));

@@ -140,6 +140,9 @@ void BoxSession::abandon(const std::shared_ptr<RunState>& run) {
 }
 
 void BoxSession::discard(const std::shared_ptr<RunState>& run) {
+  for (std::string& printed : run->printed) {
+    count_output(run, std::exchange(printed, {}).size());
+  }
   ReadBuffer buffer;
   const auto again = [weak = weak_from_this(), run] {
     const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
@@ -185,13 +188,24 @@ Result<void> BoxSession::signal_shell_run(int signal) {
   return link_->signal_run(shell_run_, signal);
 }
 
+asio::awaitable<Result<void>> BoxRun::pass_printed(OutputReader& reader) {
+  for (const auto stream : {guest::Stream::Output, guest::Stream::Error}) {
+    std::string& printed = run_->printed.at(stream == guest::Stream::Output ? 0 : 1);
+    const std::string bytes = std::exchange(printed, {});
+    if (bytes.empty()) continue;
+    session_->count_output(run_, bytes.size());
+    CO_TRY_VOID(co_await reader.take(stream, bytes));
+  }
+  co_return Result<void>();
+}
+
 asio::awaitable<Result<bool>> BoxRun::pass_output(OutputReader& reader, std::span<char> buffer) {
   bool was_any = false;
   const std::array<std::pair<guest::Stream, ReadyFd*>, 2> streams{
       {{guest::Stream::Output, &run_->output}, {guest::Stream::Error, &run_->error}}};
   for (const auto& [stream, fd] : streams) {
     if (!*fd) continue;
-    const ReadyFd::Moved moved = fd->read(buffer);
+    const ReadyFd::Moved moved = fd->fill(buffer);
     if (moved.step == ReadyFd::Step::Waiting && !run_->is_over()) {
       fd->when_readable([run = run_] { run->wakeup.notify(); });
     }
@@ -211,6 +225,7 @@ asio::awaitable<Result<RunResult>> BoxRun::follow(OutputReader& reader) {
     ~Care() { run.session_->abandon(run.run_); }
   };
   const Care care{*this};
+  CO_TRY_VOID(co_await pass_printed(reader));
   ReadBuffer buffer;
   std::uint64_t turn_ends = run_->record.output_bytes + kOutputPerTurn;
   while (true) {

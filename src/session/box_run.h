@@ -24,6 +24,8 @@ class BoxRun final : public LiveRun {
   void cancel() override;
 
  private:
+  // What came with the end of a short run.
+  asio::awaitable<Result<void>> pass_printed(OutputReader& reader);
   // Reads each stream once. Whether anything was there.
   asio::awaitable<Result<bool>> pass_output(OutputReader& reader, std::span<char> buffer);
 

@@ -90,8 +90,9 @@ asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
     co_return unexpected(*start_problem_);
   }
   if (plan.network) {
-    most_connections_ = plan.network->authority.budget(authority::BudgetKind::Connections);
-    most_egress_ = plan.network->authority.budget(authority::BudgetKind::EgressBytes);
+    for (const authority::BudgetKind kind : authority::kNetworkBudgets) {
+      network_budgets_[kind] = plan.network->authority.budget(kind);
+    }
   }
   ready_at_ = std::chrono::steady_clock::now();
   watch_wall();
@@ -228,13 +229,23 @@ void BoxSession::take_event(guest::RunBegun& begun) {
   run->wake();
 }
 
-void BoxSession::take_event(guest::RunOver& over) {
-  const auto found = runs_.find(over.run);
+void BoxSession::take_event(guest::RunOver& over) { end_run(over.run, over.end); }
+
+void BoxSession::take_event(guest::RunWhole& whole) {
+  const auto found = runs_.find(whole.run);
+  if (found == runs_.end()) return;
+  found->second->has_begun = true;
+  found->second->printed = {std::move(whole.output), std::move(whole.error)};
+  end_run(whole.run, whole.end);
+}
+
+void BoxSession::end_run(guest::Id id, const guest::RunEnded& end) {
+  const auto found = runs_.find(id);
   if (found == runs_.end()) return;
   const std::shared_ptr<RunState> run = found->second;
   runs_.erase(found);
-  if (over.run == shell_run_) shell_run_ = guest::kSessionId;
-  run->result = to_result(over.end);
+  if (id == shell_run_) shell_run_ = guest::kSessionId;
+  run->result = to_result(end);
   run->result->timed_out = run->record.timed_out;
   run->result->canceled = run->record.canceled;
   if (run->result->code != 0 && is_disk_full()) run->result->limit = launch::LimitKind::Disk;

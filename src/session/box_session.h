@@ -49,6 +49,7 @@ struct RunState {
   }
 
   guest::Id id = 0;
+  std::array<std::string, 2> printed;  // output and error output of one that came whole
   ReadyFd output;
   ReadyFd error;
   ReadyFd input;
@@ -119,6 +120,8 @@ class BoxSession final : public LiveSession {
   const launch::RemoteEnd& usage() const { return remote_end_; }
   std::uint64_t output_bytes() const { return output_bytes_; }
   std::uint64_t run_count() const { return run_count_; }
+  // Of a box that was made ahead: its runs count on from those of its session.
+  void count_runs_from(std::uint64_t before) { run_count_ += before; }
   std::chrono::steady_clock::time_point last_use() const { return last_use_; }
 
   guest::ShellKind shell() const override { return shell_; }
@@ -163,6 +166,8 @@ class BoxSession final : public LiveSession {
   void take_event(guest::AgentReady& ready);
   void take_event(guest::RunBegun& begun);
   void take_event(guest::RunOver& over);
+  void take_event(guest::RunWhole& whole);
+  void end_run(guest::Id id, const guest::RunEnded& end);
   void take_event(guest::RequestRefused& refused);
   void take_event(guest::JobOver& over);
   void take_event(guest::AgentGone& gone);
@@ -216,8 +221,7 @@ class BoxSession final : public LiveSession {
   asio::steady_timer timer_;  // of the start, then of the end
   asio::steady_timer wall_;
   std::chrono::steady_clock::time_point ready_at_;  // from when on its time counts
-  std::optional<std::uint64_t> most_connections_;   // budgets that the broker keeps
-  std::optional<std::uint64_t> most_egress_;
+  std::map<authority::BudgetKind, std::optional<std::uint64_t>> network_budgets_;
   std::optional<Error> start_problem_;
   guest::ShellKind shell_ = guest::ShellKind::None;
   std::shared_ptr<TurnQueue> queue_;

@@ -81,8 +81,10 @@ Result<void> SessionManager::open() {
   preparing.layer_root = state + "/layers";
   preparing.hidden = settings_.hidden;
   preparing.hidden.push_back(state);
+  preparing.secrets = settings_.secrets_directory;
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
+  preparing.interpreter_roots = settings_.interpreter_roots;
   preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
   TRY(preparing.python_extension, write_python_extension(state + "/python"));
   TRY(preparer_, Preparer::open(std::move(preparing)));

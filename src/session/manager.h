@@ -53,15 +53,19 @@ struct ManagerSettings {
   std::chrono::milliseconds end_timeout{5'000};  // how long a delete waits for a box to be gone
   std::uint64_t most_diff_bytes = std::uint64_t{4} << 30;
   // What all layers may take on the disk together; 0: no bound. Looked at by the sweep, less often
-  // where looking takes long: when it is too much, the session with the largest layer ends.
+  // where looking takes long: when it is too much, the session whose layer grew most ends.
   std::uint64_t most_layer_bytes = 0;
   std::size_t pool_threads = 2;
+  // Where the secrets are that requests may name; empty: none can be handed in.
+  std::string secrets_directory;
   // Policies that requests may name; without it, the templates of the product alone. A request
   // never names a file.
   std::shared_ptr<policy::PolicyStore> policies;
   // Paths that no box may see, whatever it is handed, beside the state directory: the service's
   // sockets, tokens and configuration.
   std::vector<std::string> hidden;
+  // Where Python interpreters beside the system's may be. Empty: everywhere.
+  std::vector<std::string> interpreter_roots{};
   // Told before each step that changes what is on disk when sessions are recycled, forked, written
   // out or restored; for tests of what a crash leaves there. May be empty.
   std::function<void(std::string_view step)> on_step{};

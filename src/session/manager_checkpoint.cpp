@@ -151,7 +151,7 @@ Result<std::string> SessionManager::usage(std::string_view id) const {
   for (const WorkspaceInfo& place : entry->record.info.workspaces) layers += place.layer_id + " ";
   if (!entry->live) return layers;
   return fmt::format("{}{}-{}-{}-{}", layers, entry->live->box_id(), entry->live->run_count(),
-                     entry->live->last_use().time_since_epoch().count(), entry->live->under_way());
+                     last_use(*entry).time_since_epoch().count(), under_way(*entry));
 }
 
 asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string id,
@@ -160,15 +160,15 @@ asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string i
   CO_TRY(const EntryPointer entry, find(id));
   std::unique_ptr<LiveSession::ShellTurn> shell;
   const bool is_alive = entry->live && entry->live->is_alive();
-  if (is_alive) {
+  if (is_alive && !entry->is_cell) {
     CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
   }
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
-  if (is_alive && entry->live->under_way() > 0 && request.running == WhileRunning::Refuse) {
+  if (is_alive && under_way(*entry) > 0 && request.running == WhileRunning::Refuse) {
     co_return fail(Code::Exhausted,
                    "{} runs or file jobs of the session are under way, and may change what is "
                    "written out",
-                   entry->live->under_way());
+                   under_way(*entry));
   }
   std::vector<plan::EnvEntry> none;
   CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, std::move(none)));

@@ -125,7 +125,8 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
   co_return info_of(*entry);
 }
 
-BoxSettings SessionManager::box_settings(const Prepared& prepared, const std::string& id) {
+BoxSettings SessionManager::box_settings(const Prepared& prepared,
+                                         std::shared_ptr<const std::string> whose) {
   BoxSettings settings;
   settings.hello.workspace = prepared.home;
   settings.hello.shells.assign(std::begin(kShells), std::end(kShells));
@@ -133,11 +134,11 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared, const std::st
   settings.cgroup = prepared.plan.cgroup;
   settings.spool_directory = spool_directory_;
   const std::weak_ptr<bool> there = is_there_;
-  settings.on_end = [this, there, id](const SessionEnd& end) {
-    if (!there.expired()) on_end(id, end);
+  settings.on_end = [this, there, whose](const SessionEnd& end) {
+    if (!there.expired()) on_end(*whose, end);
   };
-  settings.on_run = [this, there, id](const RunRecord& run) {
-    if (!there.expired()) on_run(id, run);
+  settings.on_run = [this, there, whose](const RunRecord& run) {
+    if (!there.expired()) on_run(*whose, run);
   };
   return settings;
 }
@@ -149,7 +150,8 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
   if (newborn.id.empty()) {
     CO_TRY(newborn.id, make_uuid());
   }
-  BoxSettings settings = box_settings(*prepared, newborn.id);
+  newborn.whose = std::make_shared<std::string>(newborn.id);
+  BoxSettings settings = box_settings(*prepared, newborn.whose);
   settings.runs_before = origin.runs_before;
   if (origin.shell) {
     settings.env.emplace();
@@ -210,8 +212,6 @@ asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepar
 
 SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepared& prepared) {
   auto entry = std::make_shared<Entry>();
-  entry->python = newborn.python;
-  entry->is_cell = prepared.python && prepared.python->backend == plan::Backend::Cell;
   entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
   SessionInfo& info = entry->record.info;
   info.id = newborn.id;

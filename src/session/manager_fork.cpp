@@ -11,6 +11,9 @@
 namespace glovebox::session {
 namespace {
 
+constexpr std::string_view kNoCopy =
+    "a Python session cannot be forked: what its interpreter holds cannot be taken along yet";
+
 // Grants on the places that the session works in: a ceiling on what it may reach is not about them.
 Result<authority::AuthoritySet> uses_of_places(const SessionInfo& info) {
   std::vector<authority::Capability> uses;
@@ -144,6 +147,7 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
                                                                        ForkRequest request) {
   CO_TRY_VOID(check_fork(request));
   CO_TRY(const EntryPointer entry, find(id));
+  if (entry->record.info.effective.python) co_return fail(Code::Unsupported, "{}", kNoCopy);
   CO_TRY_VOID(check_room(request.count));
   std::unique_ptr<LiveSession::ShellTurn> shell;
   const bool is_alive = entry->live && entry->live->is_alive();

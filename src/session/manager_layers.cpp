@@ -67,6 +67,9 @@ Result<DiffBody> make_branch_diff(const workspace::LayerRoot& root, const std::s
   return spool_body(form, changes, after, before, spool);
 }
 
+// What a layer may grow while there is no room, without its session being ended for it.
+constexpr std::uint64_t kUnnoticedGrowth = 1 << 20;
+
 // By the layer's id. What cannot be measured keeps nobody from measuring the others.
 Result<std::map<std::string, workspace::TreeUse>> measure_layers(const workspace::LayerRoot& root) {
   std::map<std::string, workspace::TreeUse> sizes;
@@ -254,8 +257,12 @@ asio::awaitable<void> SessionManager::bound_layers() {
   std::uint64_t total = 0;
   for (const auto& [id, use] : *sizes) total += use.bytes;
   const bool is_full = total > settings_.most_layer_bytes;
-  EntryPointer largest;
-  std::uint64_t most = 0;
+  if (!is_full) sizes_with_room_.clear();
+  for (const auto& [id, use] : *sizes) sizes_with_room_.try_emplace(id, use.bytes);
+  // Layers of sessions that have ended count, but those who live are not ended for them: only who
+  // goes on writing is.
+  EntryPointer greediest;
+  std::uint64_t most = kUnnoticedGrowth;
   for (const auto& [id, entry] : sessions_) {
     if (!entry->live || !entry->live->is_alive()) continue;
     for (const WorkspaceInfo& place : entry->record.info.workspaces) {
@@ -265,12 +272,16 @@ asio::awaitable<void> SessionManager::bound_layers() {
         entry->live->end_by(launch::LimitKind::Disk);
         break;
       }
-      if (!is_full || size->second.bytes < most) continue;
-      most = size->second.bytes;
-      largest = entry;
+      const std::uint64_t before = sizes_with_room_.at(place.layer_id);
+      const std::uint64_t bytes = size->second.bytes;
+      if (!is_full || bytes <= before || bytes - before <= most) continue;
+      most = bytes - before;
+      greediest = entry;
     }
   }
-  if (largest && largest->live->is_alive()) largest->live->end_by(launch::LimitKind::Disk);
+  if (greediest && greediest->live->is_alive()) {
+    greediest->live->end_by(launch::LimitKind::Disk);
+  }
 }
 
 }  // namespace glovebox::session

@@ -35,11 +35,12 @@ std::optional<std::uint64_t> smaller(std::optional<std::uint64_t> left,
 // Whether a budget can be lowered while the box runs.
 Result<void> check_narrows(const authority::Rule& rule) {
   using authority::BudgetKind;
-  constexpr std::array kLowered = {BudgetKind::Memory,      BudgetKind::Pids,
-                                   BudgetKind::Wall,        BudgetKind::Output,
-                                   BudgetKind::Connections, BudgetKind::EgressBytes};
+  constexpr std::array kLowered = {BudgetKind::Memory, BudgetKind::Pids, BudgetKind::Wall,
+                                   BudgetKind::Output};
   const auto budget = authority::find_budget(rule.capability);
-  if (budget && std::ranges::find(kLowered, budget->kind) != kLowered.end()) return {};
+  const bool is_lowered = budget && (authority::is_of_network(budget->kind) ||
+                                     std::ranges::find(kLowered, budget->kind) != kLowered.end());
+  if (is_lowered) return {};
   return fail(Code::Unsupported, "{}: cannot be narrowed in a box that runs; start another session",
               authority::to_text(rule));
 }

@@ -4,8 +4,11 @@
 #include "session/session_manager.h"
 #include "session/uuid.h"
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 
@@ -19,6 +22,10 @@ constexpr std::chrono::seconds kCellGrace{3};
 // How many interpreters are started ahead at a time: they compete with those that somebody waits
 // for.
 constexpr std::size_t kMaxStarting = 2;
+// How long after a session began the next interpreter is started: the first operation of the one
+// has the machine to itself meanwhile.
+constexpr std::chrono::milliseconds kAheadPause{30};
+constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 
 std::optional<launch::LimitKind> limit_of(std::string_view reason) {
   if (reason == "cpu") return launch::LimitKind::Cpu;
@@ -46,8 +53,8 @@ class EndingCell final : public PythonCell, public std::enable_shared_from_this<
     });
   }
 
-  asio::awaitable<void> take(PythonWord word, PythonMessage /*message*/) override {
-    if (word != PythonWord::Over) co_return;
+  void take(PythonWord word, PythonMessage /*message*/) override {
+    if (word != PythonWord::Over) return;
     worker_->remove(number_);
     timer_.cancel();
   }
@@ -70,21 +77,14 @@ std::string owner_of(const SessionRequest& request) {
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth_to(
     std::shared_ptr<Prepared> prepared, const Origin& origin) {
   if (!prepared->python) co_return co_await give_birth(prepared, origin);
-  if (!origin.id.empty() || !origin.parent.empty())
-    co_return fail(Code::Unsupported, "{}", kNoCopy);
   const std::optional<std::string> key = python_pool_key(*prepared);
   if (prepared->python->backend == plan::Backend::Cell) {
-    co_return co_await make_cell(prepared, key);
+    co_return co_await make_cell(prepared, key, origin);
   }
   Newborn newborn;
-  while (key && !newborn.live) {
-    auto ready = python_pool_.take(*key);
-    if (!ready) break;
-    const bool is_good = ready->live->is_alive() && !ready->worker->is_over();
-    if (is_good) newborn = *std::move(ready);
-  }
+  if (!origin.shell) newborn = take_parked(key, origin);
   if (!newborn.live) {
-    CO_TRY(newborn, co_await make_interpreter(prepared));
+    CO_TRY(newborn, co_await make_interpreter(prepared, origin));
   }
   CO_TRY_VOID(begin_python(newborn, *prepared->python));
   if (key) {
@@ -97,10 +97,26 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth_to(
   co_return newborn;
 }
 
+// A box with an interpreter that was made ahead, or nothing. It takes the name of a session that is
+// there, if it is for one.
+SessionManager::Newborn SessionManager::take_parked(const std::optional<std::string>& key,
+                                                    const Origin& origin) {
+  while (key) {
+    auto ready = python_pool_.take(*key);
+    if (!ready) break;
+    if (!ready->live->is_alive() || ready->worker->is_over()) continue;
+    if (!origin.id.empty()) {
+      ready->id = *ready->whose = origin.id;
+      ready->live->count_runs_from(origin.runs_before);
+    }
+    return *std::move(ready);
+  }
+  return {};
+}
+
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_interpreter(
-    std::shared_ptr<Prepared> prepared) {
-  const Origin fresh;
-  CO_TRY(Newborn newborn, co_await give_birth(prepared, fresh));
+    std::shared_ptr<Prepared> prepared, const Origin& origin) {
+  CO_TRY(Newborn newborn, co_await give_birth(prepared, origin));
   newborn.worker = std::make_shared<PythonWorker>(loop_, newborn.live);
   std::vector<std::string> command = python_command(*prepared->python);
   auto started = co_await newborn.worker->start(std::move(command));
@@ -115,10 +131,13 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_interprete
 asio::awaitable<void> SessionManager::make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
                                                  std::string key,
                                                  std::shared_ptr<Prepared> prepared) {
+  asio::steady_timer pause(manager.loop_, kAheadPause);
+  (void)co_await pause.async_wait(kAsTuple);  // nobody cancels it
   while (!there.expired() && !manager.is_stopping_ && manager.python_pool_.wants(key) &&
          manager.python_starting_ < kMaxStarting) {
     ++manager.python_starting_;
-    auto made = co_await manager.make_interpreter(prepared);
+    const Origin fresh;
+    auto made = co_await manager.make_interpreter(prepared, fresh);
     if (there.expired()) co_return;
     --manager.python_starting_;
     if (!made) co_return;
@@ -144,8 +163,9 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
     if (there.expired()) return;
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
-    tell(EventKind::Denied, *found->second,
-         fmt::format("{}: no grant of {}", denial.action, denial.capability));
+    std::string text = fmt::format("{}: no grant of {}", denial.action, denial.capability);
+    if (denial.times > 1) text += fmt::format(", {} times", denial.times);
+    tell(EventKind::Denied, *found->second, std::move(text));
   };
   if (!newborn.python) newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, 0);
   return newborn.python->begin(plan, std::move(callbacks));
@@ -153,33 +173,57 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
 
 // --- cells ---------------------------------------------------------------------------------------
 
+std::shared_ptr<SessionManager::CellWorker> SessionManager::fitting_worker(
+    const std::optional<std::string>& key, const std::string& owner) const {
+  const auto fits = [&](const std::shared_ptr<CellWorker>& each) {
+    if (!key || each->key != *key || each->owner != owner) return false;
+    const auto& worker = each->box.worker;
+    if (!worker) return true;
+    return worker->cell_count() < kMaxCells && !worker->is_over() && !worker->culprit;
+  };
+  const auto found = std::ranges::find_if(cell_workers_, fits);
+  return found == cell_workers_.end() ? nullptr : *found;
+}
+
+// One that is there, or on its way, before another is made: when a worker is killed, all of its
+// cells come here at the same moment.
 asio::awaitable<Result<std::shared_ptr<SessionManager::CellWorker>>>
 SessionManager::find_cell_worker(std::shared_ptr<Prepared> prepared,
                                  std::optional<std::string> key) {
   const std::string owner = owner_of(prepared->effective);
-  for (const auto& each : cell_workers_) {
-    const bool fits = key && each->key == *key && each->owner == owner;
-    const bool has_room = each->box.worker->cell_count() < kMaxCells;
-    if (fits && has_room && !each->box.worker->is_over() && !each->box.worker->culprit) {
-      co_return each;
-    }
+  while (const auto found = fitting_worker(key, owner)) {
+    if (found->box.worker) co_return found;
+    CO_TRY(const auto turn, co_await found->start->take(WhenBusy::Wait));
+    if (found->problem) co_return unexpected(*found->problem);
   }
   auto worker = std::make_shared<CellWorker>();
   worker->key = key.value_or("");
   worker->owner = owner;
-  CO_TRY(worker->box, co_await make_interpreter(prepared));
+  worker->start = std::make_shared<TurnQueue>(loop_, 1, "a worker for cells");
+  CO_TRY(const auto turn, co_await worker->start->take(WhenBusy::Refuse));  // nobody else has it
   cell_workers_.push_back(worker);
-  co_return worker;
+  const Origin fresh;
+  auto made = co_await make_interpreter(prepared, fresh);
+  if (made) {
+    worker->box = *std::move(made);
+    co_return worker;
+  }
+  worker->problem = made.error();
+  std::erase(cell_workers_, worker);
+  co_return unexpected(std::move(made).error());
 }
 
 asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_cell(
-    std::shared_ptr<Prepared> prepared, std::optional<std::string> key) {
+    std::shared_ptr<Prepared> prepared, std::optional<std::string> key, const Origin& origin) {
   CO_TRY(const std::shared_ptr<CellWorker> worker, co_await find_cell_worker(prepared, key));
   Newborn newborn;
   newborn.plan = worker->box.plan;
   newborn.live = worker->box.live;
   newborn.worker = worker->box.worker;
-  CO_TRY(newborn.id, make_uuid());
+  newborn.id = origin.id;
+  if (newborn.id.empty()) {
+    CO_TRY(newborn.id, make_uuid());
+  }
   newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, ++worker->last_cell);
   CO_TRY_VOID(begin_python(newborn, *prepared->python));
   co_return newborn;
@@ -190,11 +234,13 @@ void SessionManager::end_cell(const EntryPointer& entry, const PythonEnd& end) {
 }
 
 // A cell whose worker was killed because of another begins anew. Later: this is called while the
-// worker tells all of its cells.
+// worker tells all of its cells, and co_spawn() alone would begin at once.
 bool SessionManager::reseat(const std::string& id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || is_stopping_ || found->second->is_being_removed) return false;
-  asio::co_spawn(loop_, reseat_cell(*this, is_there_, id), asio::detached);
+  asio::post(loop_, [this, there = std::weak_ptr<bool>(is_there_), id] {
+    if (!there.expired()) asio::co_spawn(loop_, reseat_cell(*this, there, id), asio::detached);
+  });
   return true;
 }
 
@@ -246,6 +292,7 @@ void SessionManager::sweep_python(PythonPool<Newborn>::Whose whose) {
     old->live->close(EndCause::Deleted, "nobody came for it");
   }
   std::erase_if(cell_workers_, [&](const std::shared_ptr<CellWorker>& each) {
+    if (!each->box.worker) return false;  // on its way
     const bool is_empty = each->box.worker->cell_count() == 0;
     const bool is_idle =
         std::chrono::steady_clock::now() - each->box.live->last_use() > PythonPool<Newborn>::kLife;
@@ -263,11 +310,18 @@ Result<std::shared_ptr<PythonHost>> SessionManager::python(std::string_view id) 
   return entry->python;
 }
 
-bool SessionManager::is_in_use(const Entry& entry) {
-  if (entry.is_cell) return entry.python->is_busy();
+// Runs, jobs and operations.
+std::size_t SessionManager::under_way(const Entry& entry) {
+  if (!entry.python) return entry.live->under_way();
+  const std::size_t operations = entry.python->under_way();
+  if (entry.is_cell) return operations;
   // The interpreter itself is a run, which is there from the start to the end.
-  const std::size_t own = entry.python ? 1 : 0;
-  return entry.live->under_way() > own || (entry.python && entry.python->is_busy());
+  const std::size_t runs = entry.live->under_way();
+  return operations + runs - std::min<std::size_t>(runs, 1);
+}
+
+bool SessionManager::is_in_use(const Entry& entry) {
+  return under_way(entry) > 0 || (entry.python && entry.python->is_attached());
 }
 
 std::chrono::steady_clock::time_point SessionManager::last_use(const Entry& entry) {

@@ -39,7 +39,6 @@ Result<SessionRequest> SessionManager::asked_of(const Entry& entry, const Env& e
                 "a session whose layers have a disk budget cannot be made again or forked");
   }
   const SessionInfo& info = entry.record.info;
-  if (info.effective.python) return fail(Code::Unsupported, "{}", kNoCopy);
   SessionRequest request = entry.asked ? *entry.asked : info.effective;
   // What may have changed since is taken from where it changes.
   request.name = info.effective.name;
@@ -90,7 +89,9 @@ asio::awaitable<Result<SessionRequest>> SessionManager::asked_again(EntryPointer
 asio::awaitable<Result<std::optional<ShellState>>> SessionManager::shell_of(EntryPointer entry) {
   const std::shared_ptr<BoxSession> live = entry->live;
   std::optional<ShellState> state;
-  if (!live || !live->is_alive() || live->shell() == guest::ShellKind::None) co_return state;
+  // A cell has none of its own.
+  const bool is_there = live && live->is_alive() && !entry->is_cell;
+  if (!is_there || live->shell() == guest::ShellKind::None) co_return state;
   CO_TRY(state, co_await read_shell_state(*live));
   if (!outlives_the_box(entry->record.info, state->cwd)) state->cwd.clear();
   co_return state;
@@ -99,7 +100,7 @@ asio::awaitable<Result<std::optional<ShellState>>> SessionManager::shell_of(Entr
 asio::awaitable<Result<Snapshot>> SessionManager::snapshot(std::string id) {
   CO_TRY(const EntryPointer entry, find(id));
   std::unique_ptr<LiveSession::ShellTurn> shell;
-  if (entry->live && entry->live->is_alive()) {
+  if (entry->live && entry->live->is_alive() && !entry->is_cell) {
     CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
   }
   std::vector<plan::EnvEntry> none;
@@ -139,6 +140,8 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
 void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const {
   entry.plan = newborn.plan;
   entry.live = newborn.live;
+  entry.python = newborn.python;
+  entry.is_cell = prepared.python && prepared.python->backend == plan::Backend::Cell;
   SessionInfo& info = entry.record.info;
   info.state = SessionState::Active;
   info.end.reset();
@@ -172,7 +175,9 @@ void SessionManager::die(Entry& entry, const std::string& sentence) {
 asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionRequest request,
                                                     Origin origin) {
   entry->is_being_renewed = true;
-  if (entry->live) {
+  // Whoever has its channel hears of it; a cell leaves its worker to the others.
+  if (entry->python) entry->python->close({"closed", "the session has got a fresh box"});
+  if (entry->live && !entry->is_cell) {
     entry->live->close(EndCause::Deleted, "the session has got a fresh box");
     const bool is_gone = co_await await_gone(entry->live);
     if (!is_gone) {
@@ -191,7 +196,7 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionR
     co_return unexpected(std::move(prepared).error());
   }
   step("renew: layers are made");
-  auto born = co_await give_birth(*prepared, origin);
+  auto born = co_await give_birth_to(*prepared, origin);
   if (!born || is_stopping_) {
     Newborn unborn;
     if (born) unborn = *born;
@@ -208,6 +213,9 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionR
   std::swap(entry->holds, holds);
   entry->is_being_renewed = false;
   if (const auto& end = entry->live->end()) on_end(origin.id, *end);
+  if (entry->python && entry->python->is_over()) {
+    on_python_end(origin.id, {"crash", "the interpreter has ended"});
+  }
   narrow_newborn(*entry, **prepared);
   step("renew: written down");
   co_return written;

@@ -4,6 +4,7 @@
 #include "authority/terms.h"
 #include "host/path_facts.h"
 #include "host/resolve_authority.h"
+#include "host/secrets.h"
 #include "plan/make_plan.h"
 #include "session/directories.h"
 #include "session/network_part.h"
@@ -178,6 +179,10 @@ Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
   for (std::string& path : preparer->settings_.hidden) {
     TRY(path, host::resolve_new_path(path));
   }
+  std::string& secrets = preparer->settings_.secrets;
+  if (!secrets.empty()) {
+    TRY(secrets, host::resolve_new_path(secrets));
+  }
   std::string& extension = preparer->settings_.python_extension;
   if (!extension.empty()) {
     TRY(extension, host::resolve_new_path(extension));
@@ -228,6 +233,7 @@ Result<Preparer::Draft> Preparer::draft(const SessionRequest& request,
       return fail(Code::Denied, "a path of the session's ceiling leads elsewhere than it did");
     }
   }
+  TRY_VOID(add_secrets(draft));
   TRY_VOID(add_places(draft));
   TRY_VOID(add_python(draft));
   for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
@@ -251,7 +257,7 @@ Result<void> Preparer::add_authority(Draft& draft) {
   }
   TRY(const authority::AuthoritySet env, authority::AuthoritySet::from_rules(rules));
   TRY(host::ResolvedAuthority handed, host::resolve_paths(draft.asked.handed));
-  draft.spec.authority = draft.spec.authority.unite(handed.set);
+  draft.spec.authority = draft.spec.authority.unite(handed.set).unite(env);
   if (draft.asked.ceiling) {
     TRY(const host::ResolvedAuthority ceiling, host::resolve_paths(*draft.asked.ceiling));
     draft.spec.authority = draft.spec.authority.attenuate(ceiling.set);
@@ -261,22 +267,44 @@ Result<void> Preparer::add_authority(Draft& draft) {
     TRY(draft.spec.authority,
         with_network_within(draft.spec.authority, *draft.asked.network_ceiling));
   }
-  draft.spec.authority = draft.spec.authority.unite(env);
   draft.spec.paths.merge(handed.paths);
-  std::vector<Rule> hidden;
-  for (const std::string& path : settings_.hidden) {
+  std::vector<Rule> own;
+  for (const std::string& path : hidden()) {
     TRY(auto place, authority::AbsolutePath::parse(path));
-    hidden.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
+    own.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
   }
   // The one thing of ours that a box may see, if it has a Python host.
   if (draft.asked.python && !settings_.python_extension.empty()) {
     TRY(auto place, authority::AbsolutePath::parse(settings_.python_extension));
-    hidden.push_back({Effect::Allow, authority::ReadPath{std::move(place)}});
+    own.push_back({Effect::Allow, authority::ReadPath{std::move(place)}});
   }
-  TRY(const authority::AuthoritySet denials, authority::AuthoritySet::from_rules(hidden));
+  TRY(const authority::AuthoritySet denials, authority::AuthoritySet::from_rules(own));
   TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
   draft.spec.authority = draft.spec.authority.unite(denied.set);
   draft.spec.paths.merge(denied.paths);
+  return {};
+}
+
+std::vector<std::string> Preparer::hidden() const {
+  std::vector<std::string> paths = settings_.hidden;
+  if (settings_.secrets.empty()) return paths;
+  if (auto store = host::look_up(settings_.secrets)) paths.push_back(std::move(store->path));
+  return paths;
+}
+
+// By name, within the ceiling. Each time anew: a box that is made again finds what is kept by then.
+Result<void> Preparer::add_secrets(Draft& draft) const {
+  const std::vector<Rule> rules = draft.spec.authority.rules();
+  const auto asked = std::ranges::find_if(rules, [](const Rule& rule) {
+    return rule.effect == Effect::Allow &&
+           std::holds_alternative<authority::Secret>(rule.capability);
+  });
+  if (asked == rules.end()) return {};
+  if (settings_.secrets.empty()) {
+    return fail(Code::Unsupported, "{}: no secrets are kept for boxes that are made here",
+                authority::to_text(asked->capability));
+  }
+  TRY(draft.spec.secrets, host::find_secrets(draft.spec.authority, settings_.secrets));
   return {};
 }
 
@@ -287,14 +315,30 @@ Result<void> Preparer::add_places(Draft& draft) {
   return {};
 }
 
-// What only the Python host can keep leaves the plan here, and the interpreter's files come in.
+// What only the Python host can keep leaves the plan here, and the interpreter's files come in:
+// handed in like any other place, and by the words of the same caller.
 Result<void> Preparer::add_python(Draft& draft) const {
   if (!draft.asked.python) return {};
   if (settings_.python_extension.empty()) {
     return fail(Code::Unsupported, "there are no Python sessions here");
   }
+  const std::size_t handed = draft.spec.workspaces.size();
   TRY(draft.python, plan_python(draft.asked, settings_.python_extension, draft.spec));
+  for (std::size_t i = handed; i < draft.spec.workspaces.size(); ++i) {
+    const plan::Workspace& place = draft.spec.workspaces[i];
+    TRY_VOID(check_place(draft, place));
+    TRY_VOID(check_interpreter_place(place.at.path));
+  }
   return {};
+}
+
+Result<void> Preparer::check_interpreter_place(const std::string& path) const {
+  if (settings_.interpreter_roots.empty()) return {};
+  for (const std::string& root : settings_.interpreter_roots) {
+    const auto resolved = host::resolve_new_path(root);
+    if (resolved && host::is_within(path, *resolved)) return {};
+  }
+  return fail(Code::Denied, "python.interpreter: {} is not where interpreters may be", path);
 }
 
 Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
@@ -365,7 +409,7 @@ Result<void> Preparer::add_bind(Draft& draft, BindRequest& asked) {
 
 // Handing a place in is a grant like another: within the ceiling, and nothing of ours.
 Result<void> Preparer::check_place(const Draft& draft, const plan::Workspace& place) const {
-  for (const std::string& path : settings_.hidden) {
+  for (const std::string& path : hidden()) {
     const bool is_inside = host::is_within(place.at.path, path);
     const bool is_overlapping = place.mode == Mode::Overlay && host::is_within(path, place.at.path);
     if (!is_inside && !is_overlapping) continue;
@@ -411,8 +455,12 @@ Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSo
     TRY(request.base, source->make_base());
   }
   TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
-  TRY(UniqueFd hold, layer.hold());
-  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Remove);
+  auto hold = layer.hold();
+  if (!hold) {
+    (void)workspace::remove_layer(*layers_, layer.facts().id);  // else the next service does
+    return unexpected(std::move(hold).error());
+  }
+  return HeldLayer(layers_, std::move(layer), *std::move(hold), IfUnused::Remove);
 }
 
 Result<HeldLayer> Preparer::old_layer(const plan::Workspace& over, const std::string& id) {

@@ -117,12 +117,17 @@ struct PreparerSettings {
   std::string layer_root;  // directory of the layers; made if it is not there
   // Paths that no box may see, whatever it is handed: the service's own state, sockets and tokens.
   std::vector<std::string> hidden;
+  // The directory of the secrets that boxes can be handed by name (host/secrets.h); empty: there
+  // are none. Once it is there, no box is handed it, or anything around it.
+  std::string secrets;
   std::shared_ptr<policy::PolicyStore> policies;  // may be empty
   PolicyFiles policy_files = PolicyFiles::Refused;
   std::chrono::milliseconds default_idle = kDefaultIdle;
   std::string probe;  // the program glovebox-probe, for sessions that are to be proved
   // The directory of the Python host's extension. Empty: there are no Python sessions here.
   std::string python_extension;
+  // Where interpreters beside the system's may be. Empty: everywhere.
+  std::vector<std::string> interpreter_roots;
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -159,12 +164,16 @@ class Preparer {
   Result<policy::CompiledPolicy> find_policy(Draft& draft);
   Result<policy::CompiledPolicy> find_template(const std::string& name);
   Result<void> add_authority(Draft& draft);
+  Result<void> add_secrets(Draft& draft) const;
   Result<void> add_places(Draft& draft);
   Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
   Result<void> add_bind(Draft& draft, BindRequest& asked);
   Result<void> add_probe(Draft& draft);
   Result<void> add_python(Draft& draft) const;
+  // What no box may see, at the moment.
+  std::vector<std::string> hidden() const;
   Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
+  Result<void> check_interpreter_place(const std::string& path) const;
   Result<void> make_directories(Draft& draft);
   Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source,
                                const workspace::QuotaChoice& quota);

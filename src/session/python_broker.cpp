@@ -1,6 +1,9 @@
 #include "session/python_broker.h"
 
 #include "session/co_try.h"
+#include "session/python_connect.h"
+#include "session/python_request.h"
+#include "session/python_secret.h"
 
 #include <boost/json/serialize.hpp>
 
@@ -26,25 +29,6 @@ constexpr std::size_t kMostWords = 1024;
 constexpr std::int64_t kMostSeconds = 3600;
 constexpr std::size_t kPiece = std::size_t{64} << 10;
 
-std::string text_of(const json::object& object, std::string_view key) {
-  const json::value* found = object.if_contains(json::string_view(key.data(), key.size()));
-  return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
-}
-
-std::optional<std::int64_t> number_of(const json::object& object, std::string_view key) {
-  const json::value* found = object.if_contains(json::string_view(key.data(), key.size()));
-  if (found == nullptr || !found->is_number()) return std::nullopt;
-  json::error_code problem;
-  const auto number = found->to_number<std::int64_t>(problem);
-  if (problem) return std::nullopt;
-  return number;
-}
-
-// Bytes in place of a value, with the bytes themselves after the JSON.
-json::object bytes_value(std::size_t size) {
-  return {{"value", json::object{{"$bytes", json::array{0, size}}}}};
-}
-
 PythonMessage to_message(json::object answer, std::uint64_t id, const std::string& blob) {
   answer["id"] = id;
   PythonMessage message = text_message(answer);
@@ -57,6 +41,7 @@ PythonMessage to_message(json::object answer, std::uint64_t id, const std::strin
 std::string_view error_type(const Error& error) {
   if (error.code == Code::Denied) return "PolicyError";
   if (error.code == Code::NotFound || error.os_errno == ENOENT) return "FileNotFoundError";
+  if (error.os_errno == ETIMEDOUT) return "TimeoutError";
   if (error.code == Code::Invalid || error.code == Code::Unsupported) return "ValueError";
   return "OSError";
 }
@@ -84,7 +69,7 @@ Result<json::object> tell_time() {
 }
 
 Result<json::object> draw_random(const json::object& payload, std::string& blob) {
-  const auto size = number_of(payload, "size").value_or(32);
+  const auto size = number_at(payload, "size").value_or(32);
   if (size < 1 || size > static_cast<std::int64_t>(kMostRandom)) {
     return fail(Code::Invalid, "'size' is from 1 to {}", kMostRandom);
   }
@@ -98,34 +83,8 @@ Result<json::object> draw_random(const json::object& payload, std::string& blob)
   return bytes_value(blob.size());
 }
 
-}  // namespace
-
-struct PythonBroker::Request {
-  std::string capability;
-  std::string action;
-  json::object payload;
-  std::string_view blobs;
-
-  // Bytes or text of the payload.
-  std::string data(std::string_view key) const {
-    const json::value* found = payload.if_contains(json::string_view(key.data(), key.size()));
-    if (found == nullptr || !found->is_object()) return text_of(payload, key);
-    const json::value* place = found->as_object().if_contains("$bytes");
-    if (place == nullptr) return "";
-    // The message was checked: the place is within the bytes.
-    const auto offset = place->as_array().at(0).to_number<std::size_t>();
-    const auto size = place->as_array().at(1).to_number<std::size_t>();
-    return std::string(blobs.substr(offset, size));
-  }
-  bool is(std::string_view wanted, std::string_view wanted_action) const {
-    return capability == wanted && action == wanted_action;
-  }
-};
-
-namespace {
-
 Result<AbsolutePath> path_of(const json::object& payload) {
-  return AbsolutePath::parse(text_of(payload, "path"));
+  return AbsolutePath::parse(text_at(payload, "path"));
 }
 
 // A workspace that was handed in grants what its mode says, as far as nothing denies it.
@@ -146,12 +105,6 @@ Result<void> check_file(const PythonPlan& plan, const AbsolutePath& path, bool i
   if (effect == Effect::Allow) return {};
   if (effect == Effect::Silent && is_in_workspace(plan, path, is_write)) return {};
   return fail(Code::Denied, "{}", is_write ? "write_path" : "read_path");
-}
-
-Result<void> check_granted(const PythonPlan& plan, const Capability& capability,
-                           std::string_view name) {
-  if (plan.authority.decide(capability).effect == Effect::Allow) return {};
-  return fail(Code::Denied, "{}", name);
 }
 
 // No part of the path is a link: a link could lead to what is not granted.
@@ -176,7 +129,7 @@ asio::awaitable<Result<void>> refuse_links(LiveSession& box, std::string path) {
 
 }  // namespace
 
-asio::awaitable<Result<json::object>> PythonBroker::read_file(const Request& request,
+asio::awaitable<Result<json::object>> PythonBroker::read_file(const BrokerRequest& request,
                                                               std::string& blob) {
   CO_TRY(const AbsolutePath path, path_of(request.payload));
   CO_TRY_VOID(check_file(plan_, path, /*is_write=*/false));
@@ -199,7 +152,7 @@ asio::awaitable<Result<json::object>> PythonBroker::read_file(const Request& req
   co_return bytes_value(blob.size());
 }
 
-asio::awaitable<Result<json::object>> PythonBroker::write_file(const Request& request) {
+asio::awaitable<Result<json::object>> PythonBroker::write_file(const BrokerRequest& request) {
   CO_TRY(const AbsolutePath path, path_of(request.payload));
   CO_TRY_VOID(check_file(plan_, path, /*is_write=*/true));
   CO_TRY_VOID(co_await refuse_links(*box_, path.text()));
@@ -213,7 +166,7 @@ asio::awaitable<Result<json::object>> PythonBroker::write_file(const Request& re
   co_return json::object{{"value", data.size()}};
 }
 
-asio::awaitable<Result<json::object>> PythonBroker::run_command(const Request& request) {
+asio::awaitable<Result<json::object>> PythonBroker::run_command(const BrokerRequest& request) {
   RunRequest run;
   const json::value* words = request.payload.if_contains("args");
   if (words == nullptr || !words->is_array() || words->as_array().empty() ||
@@ -229,7 +182,7 @@ asio::awaitable<Result<json::object>> PythonBroker::run_command(const Request& r
   CO_TRY(authority::Subprocess wanted,
          authority::Subprocess::make(std::move(commands), authority::Shell::Refused));
   CO_TRY_VOID(check_granted(plan_, Capability(std::move(wanted)), "subprocess"));
-  const auto seconds = number_of(request.payload, "timeout").value_or(60);
+  const auto seconds = number_at(request.payload, "timeout").value_or(60);
   run.timeout = std::chrono::seconds(std::clamp<std::int64_t>(seconds, 1, kMostSeconds));
   Collected output;
   CO_TRY(const RunResult result, co_await box_->run(std::move(run), output));
@@ -244,7 +197,7 @@ asio::awaitable<Result<json::object>> PythonBroker::run_command(const Request& r
                                                 {"stderr", shown(output.error)}}}};
 }
 
-asio::awaitable<Result<json::object>> PythonBroker::perform(const Request& request,
+asio::awaitable<Result<json::object>> PythonBroker::perform(const BrokerRequest& request,
                                                             std::string& blob) {
   const bool is_file = request.capability == "file";
   if (request.is("read_path", "read") || (is_file && request.action == "read")) {
@@ -262,15 +215,19 @@ asio::awaitable<Result<json::object>> PythonBroker::perform(const Request& reque
     CO_TRY_VOID(check_granted(plan_, authority::Random{}, "random"));
     co_return draw_random(request.payload, blob);
   }
-  co_return fail(Code::Denied, "{}", request.capability.substr(0, 64));
+  if (request.is("connect", "exchange")) {
+    co_return co_await exchange_bytes(*box_, plan_, request, blob);
+  }
+  if (request.is("secret", "hmac")) co_return sign_with_secret(plan_, request, blob);
+  co_return fail(Code::Denied, "{}", cut_text(request.capability, 64));
 }
 
 asio::awaitable<BrokerAnswer> PythonBroker::execute(json::object head, PythonMessage message) {
-  Request request;
-  request.capability = text_of(head, "capability");
-  request.action = text_of(head, "action");
-  if (const json::value* payload = head.if_contains("payload"); payload && payload->is_object()) {
-    request.payload = payload->as_object();
+  BrokerRequest request;
+  request.capability = text_at(head, "capability");
+  request.action = text_at(head, "action");
+  if (json::value* payload = head.if_contains("payload"); payload && payload->is_object()) {
+    request.payload = std::move(payload->as_object());
   }
   if (message.form == PythonMessage::Form::Binary) {
     std::size_t size = 0;

@@ -8,6 +8,7 @@
 #include "session/live_session.h"
 #include "session/python_message.h"
 #include "session/python_plan.h"
+#include "session/python_request.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/json/object.hpp>
@@ -27,20 +28,20 @@ class PythonBroker {
  public:
   // What is done with files and programs is done in the box, by its agent: the kernel holds it to
   // the same view as the cell.
-  PythonBroker(asio::io_context& loop, std::shared_ptr<LiveSession> box, const PythonPlan& plan)
-      : loop_(loop), box_(std::move(box)), plan_(plan) {}
+  PythonBroker(std::shared_ptr<LiveSession> box, const PythonPlan& plan)
+      : box_(std::move(box)), plan_(plan) {}
 
   // `head` is a checked request message, `message` the whole of it.
   asio::awaitable<BrokerAnswer> execute(boost::json::object head, PythonMessage message);
 
  private:
-  struct Request;
-  asio::awaitable<Result<boost::json::object>> perform(const Request& request, std::string& blob);
-  asio::awaitable<Result<boost::json::object>> read_file(const Request& request, std::string& blob);
-  asio::awaitable<Result<boost::json::object>> write_file(const Request& request);
-  asio::awaitable<Result<boost::json::object>> run_command(const Request& request);
+  asio::awaitable<Result<boost::json::object>> perform(const BrokerRequest& request,
+                                                       std::string& blob);
+  asio::awaitable<Result<boost::json::object>> read_file(const BrokerRequest& request,
+                                                         std::string& blob);
+  asio::awaitable<Result<boost::json::object>> write_file(const BrokerRequest& request);
+  asio::awaitable<Result<boost::json::object>> run_command(const BrokerRequest& request);
 
-  asio::io_context& loop_;
   std::shared_ptr<LiveSession> box_;
   const PythonPlan& plan_;
 };

@@ -36,10 +36,25 @@ std::optional<std::uint64_t> id_of(const json::object& object) {
   return id;
 }
 
+void put_u64(PythonMessage& message, std::uint64_t number) {
+  for (int i = 0; i < 8; ++i) message.bytes += static_cast<char>(number >> (8 * i));
+}
+
 PythonMessage with_id(std::uint64_t id) {
   PythonMessage message;
-  for (int i = 0; i < 8; ++i) message.bytes += static_cast<char>(id >> (8 * i));
+  put_u64(message, id);
   return message;
+}
+
+PythonMessage error_message(std::uint64_t id, std::string_view type, std::string_view text,
+                            std::string_view kind) {
+  return text_message({{"ev", "error"},
+                       {"id", id},
+                       {"error",
+                        {{"type", std::string(type)},
+                         {"message", std::string(text)},
+                         {"traceback", ""},
+                         {"kind", std::string(kind)}}}});
 }
 
 std::string now_text() {
@@ -73,8 +88,9 @@ PythonHost::PythonHost(asio::io_context& loop, std::shared_ptr<PythonWorker> wor
     : loop_(loop),
       worker_(std::move(worker)),
       number_(number),
+      serving_(std::make_shared<TurnQueue>(loop, kMaxServed, "requests of the session")),
       given_(loop),
-      taken_(loop),
+      freed_(loop),
       wall_(loop) {}
 
 PythonHost::~PythonHost() = default;
@@ -86,7 +102,7 @@ Result<void> PythonHost::begin(PythonPlan plan, PythonCallbacks callbacks) {
 }
 
 Result<void> PythonHost::send_begin() {
-  broker_ = std::make_unique<PythonBroker>(loop_, worker_->box(), plan_);
+  broker_ = std::make_shared<PythonBroker>(worker_->box(), plan_);
   worker_->add(number_, weak_from_this());
   last_use_ = std::chrono::steady_clock::now();
   return worker_->send(PythonOrder::Begin, number_,
@@ -96,6 +112,9 @@ Result<void> PythonHost::send_begin() {
 Result<void> PythonHost::restart(std::shared_ptr<PythonWorker> worker, std::uint32_t number) {
   worker_ = std::move(worker);
   number_ = number;
+  ++seating_;
+  for (Kept& kept : kept_) kept.is_counted = false;  // no room of the next one's
+  counted_ = taken_ = told_ = {};
   TRY_VOID(send_begin());
   give(text_message({{"ev", "restart"},
                      {"reason", "worker"},
@@ -115,6 +134,7 @@ Result<std::uint64_t> PythonHost::attach() {
 
 void PythonHost::detach() {
   is_attached_ = false;
+  freed_.notify();
   handled_.clear();
   last_use_ = std::chrono::steady_clock::now();
   // Whoever was to answer is gone.
@@ -132,7 +152,8 @@ Result<void> PythonHost::take_from_client(PythonMessage message) {
   const std::string op = text_of(head, "op");
   last_use_ = std::chrono::steady_clock::now();
   if (op == "post") {
-    if (is_over()) return {};
+    // One whose worker is lost begins anew, with nothing of what it was sent.
+    if (is_over() || worker_->is_over()) return {};
     return worker_->send(PythonOrder::Post, number_, message);
   }
   if (op == "handle") return take_handle(head);
@@ -143,10 +164,11 @@ Result<void> PythonHost::take_from_client(PythonMessage message) {
   if (std::ranges::find(kOperations, op) == kOperations.end()) {
     return fail(Code::Invalid, "there is no operation '{}'", op.substr(0, 64));
   }
-  return take_operation(*id, std::move(message));
+  return take_operation(*id, op, std::move(message));
 }
 
-Result<void> PythonHost::take_operation(std::uint64_t id, PythonMessage message) {
+Result<void> PythonHost::take_operation(std::uint64_t id, std::string_view op,
+                                        PythonMessage message) {
   const bool is_double = std::ranges::find(operations_, id, &Operation::id) != operations_.end();
   if (is_double) return fail(Code::Invalid, "an operation with the id {} is under way", id);
   if (end_) {
@@ -154,25 +176,30 @@ Result<void> PythonHost::take_operation(std::uint64_t id, PythonMessage message)
     return {};
   }
   if (operations_.size() >= kMaxOperations) {
-    give(text_message({{"ev", "error"},
-                       {"id", id},
-                       {"error",
-                        {{"type", "RuntimeError"},
-                         {"message", fmt::format("{} operations are waiting", kMaxOperations)},
-                         {"traceback", ""},
-                         {"kind", "invalid"}}}}));
+    const std::string text = fmt::format("{} operations are waiting", kMaxOperations);
+    give(error_message(id, "RuntimeError", text, "invalid"));
     return {};
   }
-  operations_.push_back({id, std::move(message)});
+  if (operation_bytes_ + message.bytes.size() > kMaxOperationBytes) {
+    const std::string text =
+        fmt::format("operations of more than {} bytes are waiting", kMaxOperationBytes);
+    give(error_message(id, "RuntimeError", text, "invalid"));
+    return {};
+  }
+  operation_bytes_ += message.bytes.size();
+  operations_.push_back({id, std::move(message), op == "stats"});
   start_next();
   return {};
 }
 
-// One operation at a time is with the interpreter; those behind it can still be taken back.
+// One operation at a time is with the interpreter; those behind it can still be taken back. None
+// begins while its answer would find no room.
 void PythonHost::start_next() {
-  if (operations_.empty() || operations_.front().is_sent || end_) return;
+  if (operations_.empty() || operations_.front().is_sent || end_ || !has_room()) return;
+  if (worker_->is_over()) return;  // what waits is for the next one
   Operation& first = operations_.front();
   first.is_sent = true;
+  operation_bytes_ -= first.message.bytes.size();
   const auto sent =
       worker_->send(PythonOrder::Operation, number_, std::exchange(first.message, {}));
   if (sent) return watch_wall();
@@ -201,14 +228,9 @@ Result<void> PythonHost::take_cancel(std::uint64_t id) {
     found->is_cancelled = true;
     return worker_->send(PythonOrder::Cancel, number_, with_id(id));
   }
+  operation_bytes_ -= found->message.bytes.size();
   operations_.erase(found);
-  give(text_message({{"ev", "error"},
-                     {"id", id},
-                     {"error",
-                      {{"type", "KeyboardInterrupt"},
-                       {"message", "canceled before it began"},
-                       {"traceback", ""},
-                       {"kind", "cancelled"}}}}));
+  give(error_message(id, "KeyboardInterrupt", "canceled before it began", "cancelled"));
   return {};
 }
 
@@ -238,11 +260,42 @@ asio::awaitable<Result<PythonMessage>> PythonHost::next() {
       co_return unexpected(Error{Code::Os, ECANCELED, "the channel is closed"});
     }
   }
-  PythonMessage message = std::move(kept_.front());
+  Kept kept = std::move(kept_.front());
   kept_.pop_front();
-  kept_bytes_ -= message.bytes.size();
-  taken_.notify();
-  co_return message;
+  const std::size_t size = kept.message.bytes.size();
+  kept_bytes_ -= size;
+  if (kept.is_counted) {
+    --counted_.messages;
+    counted_.bytes -= size;
+    note_taken(size);
+  }
+  start_next();
+  freed_.notify();
+  co_return std::move(kept.message);
+}
+
+asio::awaitable<bool> PythonHost::await_room(std::uint64_t client) {
+  const auto self = shared_from_this();
+  while (client == client_ && is_attached_ && kept_.size() - counted_.messages > kMaxOwed) {
+    const Woken woken = co_await freed_.wait();
+    if (woken == Woken::Canceled) break;
+  }
+  co_return client == client_&& is_attached_;
+}
+
+// The interpreter has room again. It hears of it when that is worth a message.
+void PythonHost::note_taken(std::size_t bytes) {
+  ++taken_.messages;
+  taken_.bytes += bytes;
+  if (taken_.messages - told_.messages < kMaxKept / 4 &&
+      taken_.bytes - told_.bytes < kMaxKeptBytes / 4) {
+    return;
+  }
+  told_ = taken_;
+  PythonMessage room;
+  put_u64(room, taken_.messages);
+  put_u64(room, taken_.bytes);
+  (void)worker_->send(PythonOrder::Room, number_, room);  // one that has ended needs none
 }
 
 void PythonHost::stop_waiting(std::uint64_t client) {
@@ -253,8 +306,16 @@ void PythonHost::stop_waiting(std::uint64_t client) {
 
 void PythonHost::give(PythonMessage message) {
   kept_bytes_ += message.bytes.size();
-  kept_.push_back(std::move(message));
+  kept_.push_back({std::move(message), /*is_counted=*/false});
   given_.notify();
+}
+
+// What the interpreter sends of its own accord.
+void PythonHost::give_counted(PythonMessage message) {
+  ++counted_.messages;
+  counted_.bytes += message.bytes.size();
+  give(std::move(message));
+  kept_.back().is_counted = true;
 }
 
 // The error of an operation that will have no other answer.
@@ -273,45 +334,49 @@ void PythonHost::give_error(std::uint64_t id, const PythonEnd& end) {
 
 // --- the interpreter -----------------------------------------------------------------------------
 
-asio::awaitable<void> PythonHost::take(PythonWord word, PythonMessage message) {
+void PythonHost::take(PythonWord word, PythonMessage message) {
   const auto self = shared_from_this();
-  if (end_) co_return;
-  const auto taken = co_await take_word(word, message);
+  if (end_ || is_too_much(message.bytes.size())) return;
+  const auto taken = take_word(word, message);
   if (!taken) close({"invalid", taken.error().message});
 }
 
-asio::awaitable<Result<void>> PythonHost::take_word(PythonWord word, PythonMessage& message) {
-  CO_TRY(const json::object head, read_head(message));
+// Counts what came out, and ends what goes beyond the budget of a cell.
+bool PythonHost::is_too_much(std::size_t bytes) {
+  output_bytes_ += bytes;
+  if (!plan_.output_bytes || output_bytes_ <= *plan_.output_bytes) return false;
+  close({"output", "the session printed more than it may"});
+  return true;
+}
+
+Result<void> PythonHost::take_word(PythonWord word, PythonMessage& message) {
+  const bool is_its_own =
+      word == PythonWord::Post || word == PythonWord::Event || word == PythonWord::Request;
+  if (is_its_own && (counted_.messages >= kMaxKept || counted_.bytes >= kMaxKeptBytes)) {
+    return fail(Code::Invalid, "the interpreter sent more than there was room for");
+  }
+  TRY(const json::object head, read_head(message));
   last_use_ = std::chrono::steady_clock::now();
   switch (word) {
     case PythonWord::Answer: {
-      CO_TRY_VOID(take_answer(head));
+      TRY_VOID(take_answer(head, message));
       give(std::move(message));
       start_next();
-      break;
+      return {};
     }
     case PythonWord::Post: {
       if (text_of(head, "ev") != "post" || !head.contains("value")) {
-        co_return fail(Code::Invalid, "the interpreter posted what is no post");
+        return fail(Code::Invalid, "the interpreter posted what is no post");
       }
-      give(std::move(message));
-      break;
+      give_counted(std::move(message));
+      return {};
     }
-    case PythonWord::Event: CO_TRY_VOID(take_event(head, message)); break;
-    case PythonWord::Request: CO_TRY_VOID(take_request(head, std::move(message))); break;
-    case PythonWord::Over: CO_TRY_VOID(take_over(head)); break;
-    case PythonWord::Ready: co_return fail(Code::Invalid, "a word that is not a cell's");
+    case PythonWord::Event: return take_event(head, message);
+    case PythonWord::Request: return take_request(head, std::move(message));
+    case PythonWord::Over: return take_over(head);
+    case PythonWord::Ready: break;
   }
-  co_await await_room();
-  co_return Result<void>();
-}
-
-// Waits while too much is kept, and with it the interpreter, whose pipe fills.
-asio::awaitable<void> PythonHost::await_room() {
-  while (!end_ && (kept_.size() > kMaxKept || kept_bytes_ > kMaxKeptBytes)) {
-    const Woken woken = co_await taken_.wait();
-    if (woken == Woken::Canceled) co_return;
-  }
+  return fail(Code::Invalid, "a word that is not a cell's");
 }
 
 // A cell of a worker has ended; an interpreter of its own ends as a process does.
@@ -322,12 +387,12 @@ Result<void> PythonHost::take_over(const json::object& head) {
   if (text_of(head, "reason") == "cpu") {
     close({"cpu", "the session's CPU time was used up"});
   } else {
-    close({"crash", "the cell has ended: " + text_of(head, "message").substr(0, kMostName)});
+    close({"crash", "the cell has ended: " + cut_text(text_of(head, "message"), kMostName)});
   }
   return {};
 }
 
-Result<void> PythonHost::take_answer(const json::object& head) {
+Result<void> PythonHost::take_answer(const json::object& head, PythonMessage& message) {
   const auto id = id_of(head);
   const std::string ev = text_of(head, "ev");
   const bool is_result = ev == "result" && head.contains("value");
@@ -337,6 +402,11 @@ Result<void> PythonHost::take_answer(const json::object& head) {
       (!is_result && !is_error)) {
     return fail(Code::Invalid, "the interpreter answered what nobody had asked");
   }
+  if (operations_.front().is_stats && is_result && head.at("value").is_object()) {
+    TRY(json::object counted, read_whole(message));
+    counted["value"].as_object()["output_bytes"] = output_bytes_;
+    message = text_message(counted);
+  }
   operations_.pop_front();
   wall_.cancel();
   return {};
@@ -345,23 +415,37 @@ Result<void> PythonHost::take_answer(const json::object& head) {
 Result<void> PythonHost::take_event(const json::object& head, PythonMessage& message) {
   const std::string ev = text_of(head, "ev");
   if (ev == "log" || ev == "metric" || ev == "output") {
-    give(std::move(message));
+    give_counted(std::move(message));
     return {};
   }
   if (ev != "denial") return fail(Code::Invalid, "the interpreter told what is no event");
+  note_taken(message.bytes.size());
   // Put together here again: only texts, and the time is ours.
-  PythonDenial denial{text_of(head, "capability").substr(0, kMostName),
-                      text_of(head, "attempted_action").substr(0, 4 * kMostName),
-                      text_of(head, "policy_rule").substr(0, kMostName)};
-  give(text_message({{"ev", "denial"},
-                     {"cell", plan_.name},
-                     {"capability", denial.capability},
-                     {"attempted_action", denial.action},
-                     {"policy_rule", denial.rule},
-                     {"decision", "deny"},
-                     {"time", now_text()}}));
-  if (callbacks_.on_denial) callbacks_.on_denial(denial);
+  tell_denial({cut_text(text_of(head, "capability"), kMostName),
+               cut_text(text_of(head, "attempted_action"), 4 * kMostName),
+               cut_text(text_of(head, "policy_rule"), kMostName)});
   return {};
+}
+
+// The same one is told once in a while, and different ones no faster than somebody could want to
+// know. Nobody who reads denials pays for how often code tries.
+void PythonHost::tell_denial(PythonDenial denial) {
+  denial.times =
+      denials_.take(fmt::format("{} {} {}", denial.capability, denial.rule, denial.action),
+                    egress::DenialGate::Clock::now());
+  if (denial.times == 0) return;
+  // To a client that reads; the session's events have it in any case.
+  if (has_room()) {
+    give(text_message({{"ev", "denial"},
+                       {"cell", plan_.name},
+                       {"capability", denial.capability},
+                       {"attempted_action", denial.action},
+                       {"policy_rule", denial.rule},
+                       {"decision", "deny"},
+                       {"times", denial.times},
+                       {"time", now_text()}}));
+  }
+  if (callbacks_.on_denial) callbacks_.on_denial(denial);
 }
 
 Result<void> PythonHost::take_request(const json::object& head, PythonMessage message) {
@@ -372,32 +456,56 @@ Result<void> PythonHost::take_request(const json::object& head, PythonMessage me
   if (asked_.size() + served_.size() >= kMaxRequests) {
     return fail(Code::Exhausted, "the interpreter has {} requests under way", kMaxRequests);
   }
+  plan_.last_request = std::max(plan_.last_request, *id);
   if (handled_.contains(text_of(head, "capability"))) {
     asked_.insert(*id);
-    give(std::move(message));
+    give_counted(std::move(message));
+    return {};
+  }
+  const std::size_t size = message.bytes.size();
+  note_taken(size);
+  if (request_bytes_ + size > kMaxRequestBytes) {
+    refuse_request(*id, "too much is asked for at a time");
     return {};
   }
   served_.insert(*id);
+  request_bytes_ += size;
   asio::co_spawn(loop_, serve_request(shared_from_this(), *id, std::move(message)), asio::detached);
   return {};
 }
 
+void PythonHost::refuse_request(std::uint64_t id, std::string_view why) {
+  const json::object error = {{"id", id},
+                              {"error", {{"type", "ValueError"}, {"message", std::string(why)}}}};
+  // An interpreter that has ended needs no answer.
+  (void)worker_->send(PythonOrder::Reply, number_, text_message(error));
+}
+
 asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self, std::uint64_t id,
                                                 PythonMessage message) {
-  const auto head = read_head(message);
-  if (!head) co_return;  // it was one a moment ago
-  const std::string action =
-      fmt::format("request:{}.{}", text_of(*head, "capability"), text_of(*head, "action"));
-  BrokerAnswer answer = co_await self->broker_->execute(*head, std::move(message));
+  const std::size_t size = message.bytes.size();
+  const std::uint64_t seating = self->seating_;
+  const auto turn = co_await self->serving_->take(WhenBusy::Wait);
+  std::string action;
+  std::string problem = turn ? "" : turn.error().message;
+  BrokerAnswer answer;
+  if (turn) {
+    auto head = read_whole(message);
+    if (head) {
+      action = fmt::format("request:{}.{}", text_of(*head, "capability"), text_of(*head, "action"));
+      const std::shared_ptr<PythonBroker> broker = self->broker_;
+      answer = co_await broker->execute(*std::move(head), std::move(message));
+    } else {
+      problem = head.error().message;
+    }
+  }
+  self->request_bytes_ -= size;
+  if (self->end_ || seating != self->seating_) co_return;  // who asked is gone
   self->served_.erase(id);
-  if (self->end_) co_return;
+  if (!problem.empty()) co_return self->refuse_request(id, problem);
   if (!answer.denied.empty()) {
-    const json::object denial = {{"ev", "denial"},
-                                 {"capability", answer.denied},
-                                 {"attempted_action", action},
-                                 {"policy_rule", "authority:" + answer.denied}};
-    PythonMessage told = text_message(denial);
-    (void)self->take_event(denial, told);  // a denial is always one
+    self->tell_denial({cut_text(answer.denied, kMostName), cut_text(action, 4 * kMostName),
+                       "authority:" + cut_text(answer.denied, kMostName)});
   }
   // An interpreter that has ended needs no answer.
   (void)self->worker_->send(PythonOrder::Reply, self->number_, answer.message);
@@ -405,7 +513,7 @@ asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self
 
 // Words that did not come through the channel: what native code prints.
 void PythonHost::take_stray(std::string_view text) {
-  if (end_ || kept_bytes_ > kMaxKeptBytes) return;
+  if (end_ || is_too_much(text.size()) || !has_room()) return;
   const std::string shown(text.substr(0, kMostStray));
   json::object event = {{"ev", "output"}, {"stream", "stderr"}};
   std::string plain;
@@ -444,8 +552,8 @@ void PythonHost::close(const PythonEnd& end) {
   wall_.cancel();
   for (const Operation& operation : std::exchange(operations_, {})) give_error(operation.id, end);
   give(text_message({{"ev", "end"}, {"reason", end.reason}, {"message", end.sentence}}));
+  operation_bytes_ = 0;
   worker_->remove(number_);
-  taken_.notify();
   given_.notify();
   if (const auto on_end = std::exchange(callbacks_.on_end, {})) on_end(end);
 }

@@ -31,9 +31,21 @@ struct PythonMessage {
   friend bool operator==(const PythonMessage&, const PythonMessage&) = default;
 };
 
-// The JSON of a message. Code::Invalid for what is none: too large, nested too deep, no object, a
-// reference to bytes that are not there.
+// What can be said of a message without building its value: the members of the outermost object,
+// with lists and objects among them empty, and texts cut to kMostHeadText. All of the message is
+// checked on the way, in memory that does not grow with it: two bytes of JSON can be a value, and a
+// value takes many times that. Code::Invalid for what is no message: too large, nested too deep, no
+// object, a reference to bytes that are not there.
 Result<boost::json::object> read_head(const PythonMessage& message);
+inline constexpr std::size_t kMostHeadText = 4096;
+
+// The whole value, for messages that are carried out here. Code::Invalid also beyond so many
+// values; texts are as long as they are.
+Result<boost::json::object> read_whole(const PythonMessage& message);
+inline constexpr std::size_t kMostWholeValues = 10'000;
+
+// The beginning of a text, at most so many bytes, without half a character at its end.
+std::string cut_text(std::string_view utf8, std::size_t most);
 
 PythonMessage text_message(const boost::json::object& object);
 
@@ -45,6 +57,8 @@ enum class PythonOrder : std::uint8_t {
   Reply = 4,
   Cancel = 5,
   End = 6,
+  Room =
+      7,  // how many messages and bytes of the cell's were taken off its hands, in all (u64 each)
 };
 // From the interpreter.
 enum class PythonWord : std::uint8_t {

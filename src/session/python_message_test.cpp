@@ -1,6 +1,15 @@
 #include "session/python_message.h"
 
+#include <boost/json/serialize.hpp>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace glovebox::session {
 namespace {
@@ -79,6 +88,76 @@ TEST(PythonMessage, RefersOnlyToBytesThatItHas) {
   EXPECT_FALSE(read_head({Form::Binary, "ab"}).has_value());
   EXPECT_FALSE(read_head({Form::Binary, std::string("\xff\xff\xff\xff{}", 6)}).has_value());
   EXPECT_FALSE(read_head({Form::Text, R"({"value":{"$bytes":[0,1]}})"}).has_value());
+}
+
+// What one message makes this process allocate: its peak is that of a child that reads it alone.
+std::size_t growth_in_bytes(const PythonMessage& message) {
+  const auto resident = [] {
+    std::ifstream status("/proc/self/status");
+    std::string line;
+    while (std::getline(status, line) && !line.starts_with("VmHWM:")) {
+    }
+    return std::stoul(line.substr(line.find_first_of("0123456789"))) << 10;
+  };
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return SIZE_MAX;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+    const std::size_t before = resident();
+    const bool is_message = read_head(message).has_value();
+    const std::size_t grown = is_message ? resident() - before : SIZE_MAX;
+    (void)!::write(pipe[1], &grown, sizeof(grown));
+    ::_exit(0);
+  }
+  std::size_t grown = SIZE_MAX;
+  ::close(pipe[1]);
+  (void)!::read(pipe[0], &grown, sizeof(grown));
+  ::close(pipe[0]);
+  ::waitpid(child, nullptr, 0);
+  return grown;
+}
+
+TEST(PythonMessage, ItsHeadTakesNoMemoryThatGrowsWithIt) {
+  std::string list = R"({"ev":"post","value":[0)";
+  while (list.size() < (std::size_t{20} << 20)) list += ",0";
+  EXPECT_LT(growth_in_bytes({Form::Text, list + "]}"}), std::size_t{2} << 20);
+  std::string objects = R"({"ev":"post","value":[{})";
+  while (objects.size() < (std::size_t{20} << 20)) objects += R"(,{"":{}})";
+  EXPECT_LT(growth_in_bytes({Form::Text, objects + "]}"}), std::size_t{2} << 20);
+  const std::string text = R"({"ev":"post","value":")" + std::string(std::size_t{20} << 20, 'x');
+  EXPECT_LT(growth_in_bytes({Form::Text, text + "\"}"}), std::size_t{2} << 20);
+}
+
+TEST(PythonMessage, ItsHeadIsTheOutermostLevel) {
+  const auto head =
+      read_head({Form::Text, R"({"id":7,"value":[1,{"id":8}],"error":{"a":1},"n":null})"});
+  ASSERT_TRUE(head);
+  EXPECT_EQ(boost::json::serialize(*head), R"({"id":7,"value":[],"error":{},"n":null})");
+  std::string many = "{";
+  for (int i = 0; i < 100; ++i) many += fmt::format("\"{}\":1,", i);
+  EXPECT_FALSE(read_head({Form::Text, many + "\"x\":1}"}));
+}
+
+TEST(PythonMessage, IsBuiltAsAWholeOnlyWithFewValues) {
+  const auto whole = read_whole({Form::Text, R"({"payload":{"path":"/a","n":[1,2]}})"});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(boost::json::serialize(*whole), R"({"payload":{"path":"/a","n":[1,2]}})");
+  std::string list = R"({"payload":[0)";
+  for (std::size_t i = 0; i < kMostWholeValues; ++i) list += ",0";
+  EXPECT_FALSE(read_whole({Form::Text, list + "]}"}));
+}
+
+TEST(PythonMessage, TextsAreCutBetweenCharacters) {
+  EXPECT_EQ(cut_text("abc", 3), "abc");
+  EXPECT_EQ(cut_text("abc", 2), "ab");
+  EXPECT_EQ(cut_text("a\xc3\xa9", 2), "a");
+  EXPECT_EQ(cut_text("\xf0\x9f\x98\x80x", 3), "");
+  const std::string long_text =
+      R"({"ev":"x)" + std::string(kMostHeadText - 2, 'x') + "\xf0\x9f\x98\x80\"}";
+  const auto head = read_head({Form::Text, long_text});
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->at("ev").as_string().size(), kMostHeadText - 1);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 
@@ -30,15 +31,18 @@ using authority::Rule;
 constexpr std::array<std::string_view, 3> kProgramDirectories = {"/usr/local/bin", "/usr/bin",
                                                                  "/bin"};
 
-// Kept by the Python host alone; the kernel cannot tell them from what any program does.
-bool is_for_host(const Capability& capability) {
+// Kept by the Python host or out here, and no part of the box: the kernel cannot tell them from
+// what any program does, or the box is not this cell's alone.
+bool is_for_host(const Capability& capability, plan::Backend backend) {
   if (const auto budget = authority::find_budget(capability)) {
-    return budget->kind == BudgetKind::Cpu || budget->kind == BudgetKind::Wall;
+    return budget->kind == BudgetKind::Cpu || budget->kind == BudgetKind::Wall ||
+           (budget->kind == BudgetKind::Output && backend == plan::Backend::Cell);
   }
   return std::holds_alternative<authority::Import>(capability) ||
          std::holds_alternative<authority::Subprocess>(capability) ||
          std::holds_alternative<authority::Clock>(capability) ||
          std::holds_alternative<authority::Random>(capability) ||
+         std::holds_alternative<authority::Secret>(capability) ||
          std::holds_alternative<authority::Channel>(capability);
 }
 
@@ -54,16 +58,41 @@ Result<std::string> find_interpreter(const std::string& name) {
   return fail(Code::NotFound, "there is no interpreter '{}'", name);
 }
 
+constexpr std::size_t kLargestEnvironmentFile = 64 << 10;
+
+// pyvenv.cfg of an environment that a box may have written to: never a link or a pipe. Empty: there
+// is none.
+Result<std::string> read_environment_file(const std::string& path) {
+  auto fd = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!fd && fd.error().os_errno == ENOENT) return "";
+  if (!fd) return tl::unexpected(std::move(fd).error());
+  struct stat facts{};
+  if (::fstat(fd->get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    return fail(Code::Denied, "{}: not a file", path);
+  }
+  return read_fd(*fd, kLargestEnvironmentFile);
+}
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t start = text.find_first_not_of(kBlank);
+  if (start == std::string_view::npos) return "";
+  return std::string(text.substr(start, text.find_last_not_of(kBlank) - start + 1));
+}
+
 // The value of `home` in a pyvenv.cfg, which is where the environment's interpreter comes from.
+// Keys are compared as Python does.
 std::string home_of(const std::string& config) {
   for (std::size_t at = 0; at < config.size();) {
     const std::size_t end = std::min(config.find('\n', at), config.size());
-    const std::string line = config.substr(at, end - at);
+    const std::string_view line = std::string_view(config).substr(at, end - at);
     at = end + 1;
     const std::size_t equals = line.find('=');
-    if (equals == std::string::npos || !line.starts_with("home")) continue;
-    const std::size_t start = line.find_first_not_of(" \t", equals + 1);
-    if (start != std::string::npos) return line.substr(start);
+    if (equals == std::string_view::npos) continue;
+    std::string key = trimmed(line.substr(0, equals));
+    std::ranges::transform(key, key.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (key == "home") return trimmed(line.substr(equals + 1));
   }
   return "";
 }
@@ -82,22 +111,38 @@ Result<void> show(const std::string& path, plan::SandboxSpec& spec) {
   return {};
 }
 
+// An environment says itself where its interpreter is from, and a box may have written that: it is
+// believed if the interpreter is really there, or in the system that every box sees.
+Result<void> check_home(const std::string& environment, const std::string& home,
+                        const std::string& program) {
+  if (home.empty()) return {};
+  const auto found = host::look_up(home);
+  if (found && (host::is_within(found->path, "/usr") || found->path == parent_of(program)))
+    return {};
+  return fail(Code::Denied,
+              "{}/pyvenv.cfg: its 'home' is not where its interpreter is (make it anew with "
+              "'python3 -m venv --symlinks')",
+              environment);
+}
+
 // The interpreter's own files, where they are not part of the system that every box sees.
 Result<void> show_interpreter(PythonPlan& plan, plan::SandboxSpec& spec) {
   TRY(const host::PathFacts program, host::look_up(plan.interpreter));
   if (program.kind != host::PathKind::File) {
     return fail(Code::Invalid, "{}: not a program", plan.interpreter);
   }
+  if (!parent_of(program.path).ends_with("/bin") ||
+      !parent_of(plan.interpreter).ends_with("/bin")) {
+    return fail(Code::Invalid, "{}: an interpreter is in a directory 'bin'", plan.interpreter);
+  }
   const std::string prefix = parent_of(parent_of(plan.interpreter));
-  const auto config = read_file(prefix + "/pyvenv.cfg");
-  if (config) {
+  TRY(const std::string config, read_environment_file(prefix + "/pyvenv.cfg"));
+  if (!config.empty()) {
+    TRY_VOID(check_home(prefix, home_of(config), program.path));
     plan.environment = prefix;
     TRY_VOID(show(prefix, spec));
   }
-  const std::string home = config ? home_of(*config) : "";
-  TRY_VOID(show(parent_of(parent_of(program.path)), spec));
-  if (home.empty() || parent_of(home) == parent_of(parent_of(program.path))) return {};
-  return show(parent_of(home), spec);
+  return show(parent_of(parent_of(program.path)), spec);
 }
 
 json::array words(std::initializer_list<std::string_view> list) {
@@ -139,6 +184,19 @@ bool allows_any(const authority::AuthoritySet& set, auto&& is_kind) {
   });
 }
 
+// The box gets none of them.
+Result<void> take_secrets(PythonPlan& plan, plan::SandboxSpec& spec) {
+  for (const Rule& rule : spec.authority.rules()) {
+    const auto* secret = std::get_if<authority::Secret>(&rule.capability);
+    if (secret == nullptr || rule.effect != Effect::Allow) continue;
+    if (!spec.secrets.contains(secret->name.text())) {
+      return fail(Code::NotFound, "secret={}: there is no such secret here", secret->name.text());
+    }
+  }
+  plan.secrets = std::exchange(spec.secrets, {});
+  return {};
+}
+
 bool is_network(const Capability& capability) {
   return std::holds_alternative<authority::ConnectTCP>(capability) ||
          std::holds_alternative<authority::ListenTCP>(capability) ||
@@ -168,8 +226,13 @@ Result<PythonPlan> plan_python(const SessionRequest& request, const std::string&
   if (const auto wall = spec.authority.budget(BudgetKind::Wall)) {
     plan.wall = std::chrono::milliseconds(static_cast<std::int64_t>(*wall));
   }
+  if (plan.backend == plan::Backend::Cell) {
+    plan.output_bytes = spec.authority.budget(BudgetKind::Output);
+  }
+  TRY_VOID(take_secrets(plan, spec));
   std::vector<Rule> rules = spec.authority.rules();
-  std::erase_if(rules, [](const Rule& rule) { return is_for_host(rule.capability); });
+  std::erase_if(rules,
+                [&](const Rule& rule) { return is_for_host(rule.capability, plan.backend); });
   TRY(spec.authority, authority::AuthoritySet::from_rules(rules));
   spec.backend = plan::Backend::Process;
   if (spec.workspaces.empty()) spec.cwd = std::string(plan::kHomeInside);
@@ -180,7 +243,7 @@ Result<PythonPlan> plan_python(const SessionRequest& request, const std::string&
 std::vector<std::string> python_terms(const PythonPlan& plan) {
   std::vector<std::string> terms;
   for (const Rule& rule : plan.authority.rules()) {
-    if (rule.effect != Effect::Silent && is_for_host(rule.capability)) {
+    if (rule.effect != Effect::Silent && is_for_host(rule.capability, plan.backend)) {
       terms.push_back(authority::to_text(rule));
     }
   }
@@ -239,6 +302,7 @@ std::string python_begin(const PythonPlan& plan) {
   begin["paths"] = std::move(paths);
   begin["imports"] = std::move(imports);
   begin["capabilities"] = std::move(capabilities);
+  begin["last_request"] = plan.last_request;
   begin["network"] = allows_any(plan.authority, is_network);
   begin["unix"] = allows_any(plan.authority, [](const Capability& capability) {
     return std::holds_alternative<authority::ConnectUnix>(capability);

@@ -3,11 +3,13 @@
 
 #include "authority/authority_set.h"
 #include "base/result.h"
+#include "host/path_facts.h"
 #include "plan/spec.h"
 #include "session/request.h"
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,13 @@ struct PythonPlan {
   std::string name;  // of the cell, for events
   // Of one operation, not of the session.
   std::optional<std::chrono::milliseconds> wall;
+  // What a cell may send out in all. An interpreter with a box of its own has this from its box.
+  std::optional<std::uint64_t> output_bytes;
+  // Where the secrets are that the cell may use. They are never in its box (python_secret.h).
+  std::map<std::string, host::PathFacts> secrets;
+  // The last number of a request that an earlier interpreter of the session has used: an answer to
+  // that is none for this one's.
+  std::uint64_t last_request = 0;
 };
 
 // Takes out of the spec what only the Python host can keep, and puts the interpreter's own files

@@ -11,6 +11,7 @@ namespace glovebox::session {
 namespace {
 
 constexpr std::size_t kMostFirstWords = 2000;
+constexpr std::size_t kFrameCost = 64;  // what holding a frame takes beside its bytes
 
 }  // namespace
 
@@ -18,7 +19,7 @@ class PythonWorker::Reader final : public OutputReader {
  public:
   explicit Reader(PythonWorker& worker) : worker_(worker) {}
   asio::awaitable<Result<void>> take(guest::Stream stream, std::string_view bytes) override {
-    if (stream == guest::Stream::Output) co_return co_await worker_.take(bytes);
+    if (stream == guest::Stream::Output) co_return worker_.take(bytes);
     worker_.take_stray(bytes);
     co_return Result<void>();
   }
@@ -81,11 +82,11 @@ void PythonWorker::kill() {
 Result<void> PythonWorker::send(PythonOrder order, std::uint32_t cell,
                                 const PythonMessage& message) {
   if (is_over_) return fail(Code::Os, "the interpreter has ended");
-  if (outbox_bytes_ + message.bytes.size() > kMaxOutbox) {
+  if (outbox_bytes_ + message.bytes.size() + kFrameCost > kMaxOutbox) {
     return fail(Code::Exhausted, "more is waiting for the interpreter than {} bytes", kMaxOutbox);
   }
   outbox_.push_back(encode_order(order, cell, message));
-  outbox_bytes_ += outbox_.back().size();
+  outbox_bytes_ += outbox_.back().size() + kFrameCost;
   if (!std::exchange(is_writing_, true)) {
     asio::co_spawn(loop_, write(shared_from_this()), asio::detached);
   }
@@ -98,7 +99,7 @@ asio::awaitable<void> PythonWorker::write(std::shared_ptr<PythonWorker> self) {
     self->outbox_.pop_front();
     // One that cannot be told any more is ending, and follow() sees how.
     const auto written = co_await self->run_->write_input(frame);
-    self->outbox_bytes_ -= std::min(self->outbox_bytes_, frame.size());
+    self->outbox_bytes_ -= std::min(self->outbox_bytes_, frame.size() + kFrameCost);
     if (!written) break;
   }
   self->is_writing_ = false;
@@ -115,32 +116,32 @@ void PythonWorker::take_stray(std::string_view text) {
   }
 }
 
-asio::awaitable<Result<void>> PythonWorker::take(std::string_view bytes) {
+Result<void> PythonWorker::take(std::string_view bytes) {
   frames_.feed(bytes);
   while (!is_over_) {
-    CO_TRY(std::optional<PythonFrame> frame, frames_.next());
+    TRY(std::optional<PythonFrame> frame, frames_.next());
     if (!frame) break;
-    CO_TRY_VOID(co_await take_frame(*std::move(frame)));
+    TRY_VOID(take_frame(*std::move(frame)));
   }
-  co_return Result<void>();
+  return {};
 }
 
-asio::awaitable<Result<void>> PythonWorker::take_frame(PythonFrame frame) {
+Result<void> PythonWorker::take_frame(PythonFrame frame) {
   if (frame.word == PythonWord::Ready) {
-    if (is_ready_) co_return fail(Code::Invalid, "the interpreter was ready twice");
-    CO_TRY(const boost::json::object head, read_head(frame.message));
+    if (is_ready_) return fail(Code::Invalid, "the interpreter was ready twice");
+    TRY(const boost::json::object head, read_head(frame.message));
     const boost::json::value* version = head.if_contains("python");
     if (version != nullptr && version->is_string()) {
       version_ = std::string(version->as_string()).substr(0, 32);
     }
     is_ready_ = true;
     started_.notify();
-    co_return Result<void>();
+    return {};
   }
   const auto found = cells_.find(frame.cell);
   const auto cell = found == cells_.end() ? nullptr : found->second.lock();
-  if (cell) co_await cell->take(frame.word, std::move(frame.message));
-  co_return Result<void>();
+  if (cell) cell->take(frame.word, std::move(frame.message));
+  return {};
 }
 
 }  // namespace glovebox::session

@@ -29,8 +29,8 @@ struct PythonExit {
 class PythonCell {
  public:
   virtual ~PythonCell() = default;
-  // Nothing more is read from the worker until this is done.
-  virtual asio::awaitable<void> take(PythonWord word, PythonMessage message) = 0;
+  // Does not wait: the worker's other cells are behind it.
+  virtual void take(PythonWord word, PythonMessage message) = 0;
   virtual void take_stray(std::string_view text) = 0;
   // The worker is gone, and the cell with it. Once.
   virtual void worker_over(const PythonExit& exit) = 0;
@@ -68,8 +68,8 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
 
   static asio::awaitable<void> follow(std::shared_ptr<PythonWorker> self);
   static asio::awaitable<void> write(std::shared_ptr<PythonWorker> self);
-  asio::awaitable<Result<void>> take(std::string_view bytes);
-  asio::awaitable<Result<void>> take_frame(PythonFrame frame);
+  Result<void> take(std::string_view bytes);
+  Result<void> take_frame(PythonFrame frame);
   void take_stray(std::string_view text);
   void finish(const PythonExit& exit);
 

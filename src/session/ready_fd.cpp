@@ -4,10 +4,16 @@
 #include <memory>
 #include <utility>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace glovebox::session {
 namespace {
+
+// What a pipe holds, and what one holds that was found full: a longer pipe wakes its two ends less
+// often. Short runs never fill theirs, and the kernel counts long ones for each user.
+constexpr std::size_t kPlainPipe = std::size_t{64} << 10;
+constexpr int kWidePipe = 256 << 10;
 
 ReadyFd::Moved outcome(ssize_t size, int problem) {
   if (size > 0) return {ReadyFd::Step::Moved, static_cast<std::size_t>(size)};
@@ -19,6 +25,7 @@ ReadyFd::Moved outcome(ssize_t size, int problem) {
 
 void ReadyFd::adopt(UniqueFd fd) {
   close();
+  is_wide_ = false;
   fd_ = std::move(fd);
 }
 
@@ -45,6 +52,23 @@ ReadyFd::Moved ReadyFd::read(std::span<char> buffer) {
   return moved;
 }
 
+ReadyFd::Moved ReadyFd::fill(std::span<char> buffer) {
+  std::size_t filled = 0;
+  while (filled < buffer.size()) {
+    const Moved moved = read(buffer.subspan(filled));
+    if (moved.step != Step::Moved && filled == 0) return moved;
+    if (moved.step != Step::Moved) break;
+    filled += moved.bytes;
+    if (moved.bytes >= kPlainPipe) widen();
+  }
+  return {Step::Moved, filled};
+}
+
+void ReadyFd::widen() {
+  if (std::exchange(is_wide_, true)) return;
+  (void)::fcntl(number(), F_SETPIPE_SZ, kWidePipe);  // one that stays short is slower, that is all
+}
+
 // The process ignores SIGPIPE: a reader that is gone is an error like another.
 ReadyFd::Moved ReadyFd::write(std::string_view bytes) {
   if (!*this) return {};
@@ -54,6 +78,7 @@ ReadyFd::Moved ReadyFd::write(std::string_view bytes) {
   } while (size < 0 && errno == EINTR);
   const Moved moved = outcome(size, errno);
   if (moved.step == Step::Ended) close();
+  if (moved.step == Step::Waiting) widen();
   return moved;
 }
 

@@ -39,6 +39,9 @@ class ReadyFd {
   void close();
 
   Moved read(std::span<char> buffer);
+  // Reads until the buffer is full or nothing is there for now: a writer that is at work gives its
+  // output in small pieces, and what is done with each costs more than to read it.
+  Moved fill(std::span<char> buffer);
   Moved write(std::string_view bytes);
 
   // Calls `wake` once, when the descriptor may be read or written, or was closed. While one call is
@@ -48,9 +51,11 @@ class ReadyFd {
 
  private:
   int number() const;
+  void widen();
   void wait_for(boost::asio::posix::descriptor_base::wait_type what, std::function<void()> wake);
 
   boost::asio::io_context* loop_;
+  bool is_wide_ = false;
   UniqueFd fd_;  // until it is watched
   std::optional<boost::asio::posix::stream_descriptor> watched_;
   // Outlives this in the callback that is outstanding.

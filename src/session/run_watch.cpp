@@ -76,6 +76,13 @@ Result<void> RunWatch::take_event(guest::AgentEvent& event) {
   if (const auto* refused = std::get_if<guest::RequestRefused>(&event)) {
     return tl::unexpected(refused->error);
   }
+  if (const auto* whole = std::get_if<guest::RunWhole>(&event)) {
+    if (!whole->output.empty()) TRY_VOID(sink_(guest::Stream::Output, whole->output));
+    if (!whole->error.empty()) TRY_VOID(sink_(guest::Stream::Error, whole->error));
+    result_ = to_result(whole->end);
+    result_->timed_out = timed_out_;
+    return {};
+  }
   if (const auto* over = std::get_if<guest::RunOver>(&event)) {
     result_ = to_result(over->end);
     result_->timed_out = timed_out_;

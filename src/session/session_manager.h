@@ -1,7 +1,7 @@
 // The Manager of real boxes.
 #pragma once
 
-#include "session/box_session.h"
+#include "session/box_book.h"
 #include "session/event_feed.h"
 #include "session/launcher_line.h"
 #include "session/manager.h"
@@ -20,10 +20,6 @@
 #include <unordered_map>
 
 namespace glovebox::session {
-
-// Why a Python session is refused to be recycled, forked or written to a file.
-inline constexpr std::string_view kNoCopy =
-    "a Python session cannot be copied: what its interpreter holds cannot be taken along yet";
 
 class SessionManager final : public Manager {
  public:
@@ -88,14 +84,6 @@ class SessionManager final : public Manager {
   };
   using EntryPointer = std::shared_ptr<Entry>;
 
-  // A box that the launcher has not reported gone.
-  struct BoxBook {
-    explicit BoxBook(asio::io_context& loop) : gone(loop) {}
-    std::weak_ptr<BoxSession> session;
-    Wakeup gone;
-    bool is_gone = false;
-  };
-
   // What a session begins with beside its request.
   struct Origin {
     std::string id{};      // empty: a new one
@@ -110,6 +98,8 @@ class SessionManager final : public Manager {
   // A box on its way to be a session.
   struct Newborn {
     std::string id;
+    // Whom the box tells of: the same; another only until it is handed to a session that is there.
+    std::shared_ptr<std::string> whose;
     std::shared_ptr<const plan::LaunchPlan> plan;
     std::shared_ptr<BoxSession> live;
     std::shared_ptr<BoxBook> book;
@@ -121,8 +111,10 @@ class SessionManager final : public Manager {
   struct CellWorker {
     std::string key;
     std::string owner;
-    Newborn box;
+    Newborn box;  // empty while it is on its way
     std::uint32_t last_cell = 0;
+    std::shared_ptr<TurnQueue> start;  // who makes the box has the turn, and who wants it waits
+    std::optional<Error> problem;      // why it did not come
   };
 
   // Opening (manager.cpp).
@@ -144,7 +136,7 @@ class SessionManager final : public Manager {
                                                              const Origin& origin);
   asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
                                               const Origin& origin);
-  BoxSettings box_settings(const Prepared& prepared, const std::string& id);
+  BoxSettings box_settings(const Prepared& prepared, std::shared_ptr<const std::string> whose);
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
   asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
   void on_run(const std::string& id, const RunRecord& run);
@@ -181,11 +173,15 @@ class SessionManager final : public Manager {
   // Python (manager_python.cpp).
   asio::awaitable<Result<Newborn>> give_birth_to(std::shared_ptr<Prepared> prepared,
                                                  const Origin& origin);
-  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared);
+  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared,
+                                                    const Origin& origin);
   asio::awaitable<Result<Newborn>> make_cell(std::shared_ptr<Prepared> prepared,
-                                             std::optional<std::string> key);
+                                             std::optional<std::string> key, const Origin& origin);
+  Newborn take_parked(const std::optional<std::string>& key, const Origin& origin);
   asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
       std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
+  std::shared_ptr<CellWorker> fitting_worker(const std::optional<std::string>& key,
+                                             const std::string& owner) const;
   static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
                                           std::string key, std::shared_ptr<Prepared> prepared);
   Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);
@@ -195,6 +191,7 @@ class SessionManager final : public Manager {
   static asio::awaitable<void> reseat_cell(SessionManager& manager, std::weak_ptr<bool> there,
                                            std::string id);
   void sweep_python(PythonPool<Newborn>::Whose whose);
+  static std::size_t under_way(const Entry& entry);
   static bool is_in_use(const Entry& entry);
   static std::chrono::steady_clock::time_point last_use(const Entry& entry);
 
@@ -236,9 +233,10 @@ class SessionManager final : public Manager {
   std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of count.h
   // Written down by the next sweep, many at a time.
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
-  std::chrono::steady_clock::time_point next_measure_;  // of all layers
-  std::vector<std::string> doomed_layers_;              // could not be removed yet
-  std::set<std::string, std::less<>> kept_layers_;      // although their session is forgotten
+  std::chrono::steady_clock::time_point next_measure_;    // of all layers
+  std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
+  std::vector<std::string> doomed_layers_;                // could not be removed yet
+  std::set<std::string, std::less<>> kept_layers_;        // although their session is forgotten
   PythonPool<Newborn> python_pool_;
   std::size_t python_starting_ = 0;  // ahead of need
   std::vector<std::shared_ptr<CellWorker>> cell_workers_;

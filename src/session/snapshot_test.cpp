@@ -40,6 +40,7 @@ const std::vector<std::pair<std::string, std::string>>& all_kinds() {
       {"open_files", "64"},
       {"connections", "4"},
       {"egress_bytes", "1MiB"},
+      {"connect_rate", "20/s"},
   };
   return kinds;
 }

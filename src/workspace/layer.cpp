@@ -156,9 +156,10 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
   if (::mkdirat(root.dir.get(), draft.c_str(), 0700) != 0) {
     return fail_os(errno, "make a layer in {}", root.path);
   }
-  TRY(UniqueFd dir, open_file_at(root.dir, draft, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  UniqueFd dir;
   const auto filled = [&]() -> Result<void> {
     const unsigned mode = node.mode & 01777U;
+    TRY(dir, open_file_at(root.dir, draft, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
     TRY_VOID(fill_layer(dir, facts, base, mode));
     TRY_VOID(make_backing(root, dir, draft, request, facts, mode));
     if (request.fill) {

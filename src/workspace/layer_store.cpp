@@ -79,6 +79,12 @@ Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root) {
 }
 
 Result<void> remove_layer(const LayerRoot& root, std::string_view id) {
+  if (is_layer_id(id)) {
+    // Begun before, and stopped by an error: there is nothing left to ask about it.
+    const std::string begun = fmt::format("{}{}", kRemoving, id);
+    TRY(const Node node, look(root.dir, begun));
+    if (node.exists()) return remove_tree(root.dir, begun);
+  }
   TRY(const Layer layer, open_layer(root, id));
   TRY_VOID(check_removable(layer));
   const std::string& name = layer.facts().id;

@@ -180,7 +180,25 @@ Result<void> Transaction::take_back() {
   }
   TRY_VOID(sync_filesystem(BorrowedFd(original_)));
   at("taken back");
+  TRY_VOID(learn_restored());
   return abandon();
+}
+
+// A rename gives a file another time of change, also one that puts it back: without this the next
+// commit would take what was restored for somebody else's work.
+Result<void> Transaction::learn_restored() {
+  KnownNodes known = layer_->base().known;
+  for (const Step& step : steps_) {
+    if (step.before.inode == 0) continue;
+    const auto parent = open_parent(step.path);
+    if (!parent) continue;  // its directory was never made, or somebody has removed it
+    TRY(const Node now, look(*parent, split_path(step.path).second));
+    const bool is_restored = step.before.is(NodeType::Directory) ? same_file(now, step.before)
+                                                                 : same_content(now, step.before);
+    if (!is_restored) continue;
+    known.insert_or_assign(step.path, Known{.inode = now.inode, .changed = now.changed});
+  }
+  return layer_->save_known(std::move(known));
 }
 
 Result<void> Transaction::recover() {

@@ -62,6 +62,7 @@ class Transaction {
   Result<void> take_back();
   Result<void> stash_backups();
   Result<void> learn(const Outcomes& outcomes);
+  Result<void> learn_restored();
   Result<void> clean_up();
 
   Result<void> do_step(std::size_t index);

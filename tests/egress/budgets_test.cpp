@@ -1,11 +1,14 @@
-// Budgets of connections and of bytes.
+// Budgets of connections, of bytes, and of connections in a second.
 #include "support/box_test.h"
 #include "support/servers.h"
+
+#include <cstdio>
 
 namespace glovebox::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kHost = "127.50.0.1";
 
@@ -33,6 +36,96 @@ TEST_P(Budgets, BytesSentAreCounted) {
       probe({"--allow", "connect=" + server.where(), "--allow", "egress_bytes=8MiB"},
             {"send_much", kHost, server.port(), "2"});
   EXPECT_THAT(few, ended_with(0));
+}
+
+struct Counted {
+  long through = -1;
+  long milliseconds = 0;
+  int error = 0;
+};
+
+// What the probe says of each place that it connected to.
+std::vector<Counted> counted(const Outcome& outcome) {
+  std::vector<Counted> all;
+  for (const std::string& line : lines_after(outcome.out, "through ")) {
+    Counted one;
+    EXPECT_EQ(std::sscanf(line.c_str(), "%ld in %ld ms, error %d", &one.through, &one.milliseconds,
+                          &one.error),
+              3)
+        << line;
+    all.push_back(one);
+  }
+  return all;
+}
+
+// As many as a bucket of this size gives in that time.
+long most_in(long milliseconds, long per_second) {
+  return per_second + (milliseconds + 1) * per_second / 1000 + 1;
+}
+
+TEST_P(Budgets, MoreThanTheRateIsRefusedAtOnce) {
+  const TcpServer server(kHost, canary());
+  const TcpServer other("127.50.0.2", canary());
+  const Outcome outcome =
+      probe({"--allow", "connect=" + server.where(), "--allow", "connect=" + other.where(),
+             "--allow", "connect_rate=5/s"},
+            {"connect_often", kHost, server.port(), "200", "127.50.0.2", other.port(), "5"});
+  const std::vector<Counted> places = counted(outcome);
+  ASSERT_EQ(places.size(), 2U) << outcome.out << outcome.err;
+  EXPECT_GE(places[0].through, 5) << "a second's worth at once";
+  EXPECT_LE(places[0].through, most_in(places[0].milliseconds, 5));
+  EXPECT_EQ(places[0].error, ECONNREFUSED);
+  EXPECT_EQ(server.visitors(), places[0].through);
+  EXPECT_EQ(places[1].through, 5) << "another destination has a budget of its own";
+  EXPECT_THAT(outcome.err,
+              HasSubstr("denied: connect to " + server.where() +
+                        ": more often than its budget has for one destination (connect_rate=5/s)"));
+}
+
+TEST_P(Budgets, WhoKeepsToTheRateIsNeverRefused) {
+  const TcpServer server(kHost, canary());
+  const Outcome outcome =
+      probe({"--allow", "connect=" + server.where(), "--allow", "connect_rate=100/s"},
+            {"connect_at_pace", kHost, server.port(), "150", "12"});
+  const std::vector<Counted> places = counted(outcome);
+  ASSERT_EQ(places.size(), 1U) << outcome.out << outcome.err;
+  EXPECT_EQ(places[0].through, 150);
+  EXPECT_THAT(outcome.err, Not(HasSubstr("denied")));
+}
+
+TEST_P(Budgets, TheSmallerRateCounts) {
+  const TcpServer server(kHost, canary());
+  const std::string policy = make_file(
+      "rate.yaml", "version: 1\nnet: {connect: [\"" + server.where() + "\"]}\nconnect_rate: 3/s\n");
+  const Words orders[] = {
+      {"--policy", policy, "--allow", "connect_rate=1000/s"},
+      {"--allow", "connect=" + server.where(), "--allow", "connect_rate=1000/s", "--allow",
+       "connect_rate=3/s"},
+  };
+  for (const Words& words : orders) {
+    const Outcome outcome = probe(words, {"connect_often", kHost, server.port(), "100"});
+    const std::vector<Counted> places = counted(outcome);
+    ASSERT_EQ(places.size(), 1U) << outcome.out << outcome.err;
+    EXPECT_GE(places[0].through, 3);
+    EXPECT_LE(places[0].through, most_in(places[0].milliseconds, 3));
+  }
+}
+
+TEST_P(Budgets, AnAttemptThatFailsIsSpentToo) {
+  std::string where;
+  std::string port;
+  {
+    const TcpServer gone(kHost, canary());
+    where = gone.where();
+    port = gone.port();
+  }
+  const Outcome outcome = probe({"--allow", "connect=" + where, "--allow", "connect_rate=2/s"},
+                                {"connect_often", kHost, port, "60"});
+  const auto& denials = outcome.report.at("network").at("denials").as_array();
+  ASSERT_EQ(denials.size(), 1U);
+  const std::vector<Counted> places = counted(outcome);
+  ASSERT_EQ(places.size(), 1U) << outcome.out << outcome.err;
+  EXPECT_GE(denials[0].at("times").to_number<long>(), 60 - most_in(places[0].milliseconds, 2));
 }
 
 BOX_TEST_TIERS(Budgets);

@@ -38,13 +38,20 @@ class Classes : public BoxTest {
 
 // What Landlock does not see of the network is shut by the empty network namespace.
 TEST_P(Classes, C22DatagramsAndPingsGoNowhereAndAreNamed) {
-  for (const char* how : {"send_udp", "connect_udp"}) {
-    const Outcome outcome = probe(granting_api(), {how, "192.0.2.1", "53"});
-    EXPECT_THAT(outcome, ended_with(ENETUNREACH)) << how;
+  const Words ways[] = {{"send_udp", "192.0.2.1", "53"},
+                        {"connect_udp", "192.0.2.1", "53"},
+                        {"send_message", "192.0.2.1", "53"},
+                        {"send_message", "192.0.2.1", "53", "many"}};
+  for (const Words& way : ways) {
+    const Outcome outcome = probe(granting_api(), way);
+    EXPECT_THAT(outcome, ended_with(ENETUNREACH)) << way.front() << way.size();
     EXPECT_THAT(outcome.err, HasSubstr("denied: send datagrams to 192.0.2.1:53: no capability "
                                        "grants datagrams; names are looked up through 127.0.0.1"))
-        << how;
+        << way.front() << way.size();
   }
+  EXPECT_THAT(probe(granting_api(), {"send_message", "192.0.2.1", "53", "stream"}),
+              ended_with(ENETUNREACH))
+      << "not named, and refused";
   EXPECT_THAT(probe(granting_api(), {"socket", "2", "2", "1"}), ended_with(EPROTONOSUPPORT))
       << "ping";
   const Outcome inside = python(granting_api(),
@@ -56,6 +63,37 @@ TEST_P(Classes, C22DatagramsAndPingsGoNowhereAndAreNamed) {
                                 "print(a.recv(9))\n");
   EXPECT_THAT(inside.out, HasSubstr("own"));
   EXPECT_THAT(inside.err, Not(HasSubstr("denied")));
+  const Outcome own = probe(granting_api(), {"send_message", "127.0.0.1", "9", "own"});
+  EXPECT_THAT(own, ended_with(0));
+  EXPECT_THAT(own.err, Not(HasSubstr("denied")));
+}
+
+// What programs do with sendmsg(2) beside datagrams goes on as it does outside: descriptors in
+// messages, streams, connected datagrams, addresses that a stream has no use for.
+TEST_P(Classes, C22MessagesOfOtherKindsGoThrough) {
+  const Outcome outcome = python(granting_api(),
+                                 "import array, os, socket\n"
+                                 "a, b = socket.socketpair()\n"
+                                 "r, w = os.pipe()\n"
+                                 "socket.send_fds(a, [b'x'], [w])\n"
+                                 "os.write(socket.recv_fds(b, 1, 1)[1][0], b'passed')\n"
+                                 "print(os.read(r, 9))\n"
+                                 "s = socket.create_server(('127.0.0.1', 0))\n"
+                                 "c = socket.create_connection(s.getsockname())\n"
+                                 "d, _ = s.accept()\n"
+                                 "c.sendmsg([b'one', b'two'])\n"
+                                 "print(d.recv(6, socket.MSG_WAITALL))\n"
+                                 "c.sendmsg([b'three'], [], 0, ('192.0.2.1', 53))\n"
+                                 "print(d.recv(5, socket.MSG_WAITALL))\n"
+                                 "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                                 "u.bind(('127.0.0.1', 0))\n"
+                                 "v = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                                 "v.connect(u.getsockname())\n"
+                                 "v.sendmsg([b'four'])\n"
+                                 "print(u.recv(9))\n"
+                                 "try: v.sendmsg([b'x'], [], 0, ('192.0.2.1', 53))\n"
+                                 "except OSError as e: print('errno', e.errno)\n");
+  EXPECT_THAT(outcome.out, HasSubstr("b'passed'\nb'onetwo'\nb'three'\nb'four'\nerrno 101\n"));
 }
 
 TEST_P(Classes, C26AGrantOpensNoOtherFamily) {

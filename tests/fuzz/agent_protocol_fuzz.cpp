@@ -1,10 +1,7 @@
 // Both decoders of the agent's protocol, on any bytes. A frame that decodes must be canonical: it
 // encodes to the bytes it came from.
 //
-//   clang++-19 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE
-//     -DFMT_HEADER_ONLY=1 -Isrc tests/fuzz/agent_protocol_fuzz.cpp src/guest/protocol.cpp
-//     src/guest/codec.cpp src/guest/entry.cpp src/base/error.cpp -o agent_protocol_fuzz
-//   ./agent_protocol_fuzz tests/fuzz/agent_protocol_corpus
+//   ./glovebox_agent_protocol_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/agent_protocol
 #include "guest/entry.h"
 #include "guest/protocol.h"
 

@@ -15,8 +15,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -142,6 +144,26 @@ void hand_in(plan::SandboxSpec& spec, const std::string& term) {
   spec.paths.merge(resolved->paths);
 }
 
+// Whether these words are anywhere in what a process may write to.
+bool holds_in_memory(pid_t pid, const std::string& words) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  std::ifstream memory(fmt::format("/proc/{}/mem", pid), std::ios::binary);
+  EXPECT_TRUE(maps && memory) << "the memory of " << pid;
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t first = 0;
+    std::uint64_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx rw", &first, &end) != 2 ||
+        line.find(" rw") == std::string::npos)
+      continue;
+    std::string bytes(end - first, '\0');
+    memory.clear();
+    memory.seekg(static_cast<std::streamoff>(first));
+    memory.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    if (bytes.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
 class LauncherProcess : public testing::Test {
  protected:
   void SetUp() override {
@@ -187,13 +209,18 @@ class LauncherProcess : public testing::Test {
     return {};
   }
 
-  // The inits of the boxes that wait: all children of a launcher that has no other box.
+  // The inits of all boxes.
+  std::vector<pid_t> children() {
+    const auto text = read_file(fmt::format("/proc/{0}/task/{0}/children", client_->pid()));
+    EXPECT_TRUE(text);
+    std::istringstream words(text ? *text : "");
+    return {std::istream_iterator<pid_t>(words), {}};
+  }
+
+  // The inits of the boxes that wait, when the launcher has no other box.
   std::vector<pid_t> await_parked(std::size_t count) {
     for (int i = 0; i < kMostTries; ++i) {
-      const auto text = read_file(fmt::format("/proc/{0}/task/{0}/children", client_->pid()));
-      EXPECT_TRUE(text);
-      std::istringstream words(text ? *text : "");
-      const std::vector<pid_t> pids{std::istream_iterator<pid_t>(words), {}};
+      const std::vector<pid_t> pids = children();
       if (pids.size() == count && std::ranges::all_of(pids, is_waiting)) return pids;
       pollfd nothing{-1, 0, 0};
       (void)::poll(&nothing, 1, kPauseMs);
@@ -402,6 +429,29 @@ TEST_F(LauncherProcess, AParkedBoxHoldsNothing) {
       EXPECT_EQ(*children, "") << "nobody's code runs in it";
     }
   }
+}
+
+TEST_F(LauncherProcess, NoBoxHasWordsOfAnothersRequestInItsMemory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can look into a box's init";
+  const std::string canary = "kept-apart-" + std::to_string(::getpid());
+  const auto plan_with = [&](const std::string& term) {
+    return plan_for({"sh", "-c", "exit 0", canary},
+                    [&](plan::SandboxSpec& spec) { hand_in(spec, term + canary); });
+  };
+  (void)run_parked(plan_with("env=CANARY="));
+  (void)run(plan_with("env=CANARY=" + std::string(100'000, 'x')));  // it comes as a file
+  (void)await_parked(1);
+  UniqueFd output;
+  auto box = start(plan_for({"sleep", "1000"}), output);
+  ASSERT_TRUE(box) << box.error().message;
+  std::vector<pid_t> others = children();
+  others.push_back(client_->pid());
+  ASSERT_GE(others.size(), 3U) << "one that is parked, one that sleeps, the launcher";
+  for (const pid_t pid : others) {
+    EXPECT_FALSE(holds_in_memory(pid, canary))
+        << read_file(fmt::format("/proc/{}/comm", pid)).value_or("");
+  }
+  EXPECT_TRUE(holds_in_memory(::getpid(), canary)) << "it would be found where it is";
 }
 
 TEST_F(LauncherProcess, AParkedBoxThatDiesIsPutAway) {

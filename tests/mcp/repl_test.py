@@ -304,9 +304,12 @@ def show():
 
     def setUp(self):
         super().setUp()
-        os.makedirs(self.cwd + "/matplotlib")
-        with open(self.cwd + "/matplotlib/__init__.py", "w"):
-            pass
+        os.makedirs(self.cwd + "/matplotlib/backends")
+        for name in ("", "backends/"):
+            with open(self.cwd + "/matplotlib/" + name + "__init__.py", "w"):
+                pass
+        with open(self.cwd + "/matplotlib/backends/backend_agg.py", "w") as file:
+            file.write("FigureCanvas = FigureManager = object\n")
         with open(self.cwd + "/matplotlib/pyplot.py", "w") as file:
             file.write(self.PYPLOT)
         self.repl("import sys\nsys.path.insert(0, %r)\nfrom matplotlib import pyplot" % self.cwd)

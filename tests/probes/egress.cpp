@@ -315,16 +315,42 @@ int listen_outside(Args args) {
   return 0;
 }
 
-// HOST PORT COUNT: connects as often as that, and says how many got through.
-int connect_often(Args args) {
-  const sockaddr_in where = address_at(args, 0);
+long milliseconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// Connects as often as that, with a pause after each, and says how many got through, in what time,
+// and the last error that others met.
+void connect_and_count(const sockaddr_in& where, long count, long pause_ms) {
+  const long start = milliseconds_now();
   long through = 0;
-  for (long i = 0; i < number(args, 2); ++i) {
+  int error = 0;
+  for (long i = 0; i < count; ++i) {
     const int fd = stream();
-    if (connect(fd, generic(where), sizeof where) == 0) ++through;
+    if (connect(fd, generic(where), sizeof where) == 0) {
+      ++through;
+    } else {
+      error = errno;
+    }
     close(fd);
+    if (pause_ms > 0) usleep(static_cast<useconds_t>(pause_ms) * 1000);
   }
-  say("through %ld", through);
+  say("through %ld in %ld ms, error %d", through, milliseconds_now() - start, error);
+}
+
+// HOST PORT COUNT [HOST PORT COUNT]...: one place after the other.
+int connect_often(Args args) {
+  for (std::size_t i = 0; i + 2 < args.size(); i += 3) {
+    connect_and_count(address_at(args, i), number(args, i + 2), 0);
+  }
+  return 0;
+}
+
+// HOST PORT COUNT MS: the same with a pause after each.
+int connect_at_pace(Args args) {
+  connect_and_count(address_at(args, 0), number(args, 2), number(args, 3));
   return 0;
 }
 
@@ -372,7 +398,8 @@ constexpr Probe kProbes[] = {
     {"race_descriptor", race_descriptor, "HOST PORT OTHER PORT COUNT: swaps the socket meanwhile"},
     {"disconnect", disconnect, "HOST PORT OTHER PORT: goes elsewhere with a granted socket"},
     {"listen_outside", listen_outside, "HOST PORT: listens with a granted socket"},
-    {"connect_often", connect_often, "HOST PORT COUNT: connects and closes"},
+    {"connect_often", connect_often, "HOST PORT COUNT...: connects and closes"},
+    {"connect_at_pace", connect_at_pace, "HOST PORT COUNT MS: the same, with pauses"},
     {"connect_many", connect_many, "HOST PORT COUNT: keeps connections open"},
     {"send_much", send_much, "HOST PORT MEGABYTES [hidden]: sends"},
 };

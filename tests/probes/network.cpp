@@ -69,6 +69,31 @@ int try_send_udp(Args args) {
   return met(sendto(fd, "probe", 5, 0, &address.any, length));
 }
 
+// HOST PORT [HOW]: by sendmsg(2); HOW is 'many' for sendmmsg(2) with a message to its own loopback
+// behind, 'own' for two that go there and 'stream' for a flag of streams.
+int try_send_message(Args args) {
+  Address address{};
+  const std::string how = args.size() > 2 ? text(args, 2) : "";
+  const socklen_t length = fill_address(address, text(args, 0), static_cast<int>(number(args, 1)));
+  const int fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  char bytes[] = "probe";
+  iovec part{bytes, 5};
+  mmsghdr messages[2]{};
+  for (mmsghdr& each : messages) {
+    each.msg_hdr.msg_name = &address.any;
+    each.msg_hdr.msg_namelen = length;
+    each.msg_hdr.msg_iov = &part;
+    each.msg_hdr.msg_iovlen = 1;
+  }
+  Address own{};
+  messages[1].msg_hdr.msg_namelen = fill_address(own, "127.0.0.1", 9);
+  messages[1].msg_hdr.msg_name = &own.any;
+  if (how == "many") return met(sendmmsg(fd, messages, 2, 0));
+  if (how == "own") return sendmmsg(fd, messages + 1, 1, 0) == 1 ? 0 : errno;
+  return met(sendmsg(fd, &messages[0].msg_hdr, how == "stream" ? MSG_NOSIGNAL : 0));
+}
+
 int try_connect_udp(Args args) {
   Address address{};
   const socklen_t length = fill_address(address, text(args, 0), static_cast<int>(number(args, 1)));
@@ -177,6 +202,7 @@ int list_interfaces(Args) {
 constexpr Probe kProbes[] = {
     {"connect_tcp", try_connect_tcp, "HOST PORT: connects"},
     {"send_udp", try_send_udp, "HOST PORT: sends a datagram"},
+    {"send_message", try_send_message, "HOST PORT [many|own|stream]: by sendmsg or sendmmsg"},
     {"connect_udp", try_connect_udp, "HOST PORT: connects a datagram socket"},
     {"bind_tcp", try_bind_tcp, "HOST PORT: binds and listens"},
     {"loopback", try_loopback, "HOST: talks to itself over TCP"},

@@ -185,6 +185,75 @@ class AuthorityTest(unittest.TestCase):
             with self.subTest(name):
                 self.refused(box, source)
 
+    # What code hands to a library is called by it, and gains nothing by that.
+    LENT = {
+        "import": "class K:\n    def __init__(self, **k): pass\n"
+                  "    decode = staticmethod(json.__builtins__['__import__'])\n"
+                  "json.loads('subprocess', cls=K)",
+        "eval": "class K:\n    def __init__(self, **k): pass\n"
+                "    decode = staticmethod(json.__builtins__['eval'])\njson.loads('1 + 1', cls=K)",
+        "an object that is imported": "class Fake:\n    def __getattr__(self, name):\n"
+                                      "        json.__builtins__['__import__']('subprocess')\n"
+                                      "json.codecs.sys.modules['re'] = Fake()\nimport textwrap",
+        "a finder": "class F:\n    def find_spec(self, *a): json.__builtins__['__import__']('subprocess')\n"
+                    "json.codecs.sys.meta_path.insert(0, F())\nimport textwrap",
+        "code with a library's name": "json.codecs.sys.modules['_frozen_importlib']._call_with_frames_removed("
+                                      "json.__builtins__['compile'], '1', json.__file__, 'exec')",
+        "a module of C": "json.__builtins__['__import__']('_posixsubprocess')",
+        "a second posix": "class S: name = 'posix'\njson.codecs.sys.modules['_imp'].create_builtin(S)",
+        "a module made by hand": "class S: name = '_posixsubprocess'\njson.codecs.sys.modules['_imp'].create_builtin(S)",
+    }
+
+    def test_a_library_does_not_lend_its_standing(self):
+        for name, source in self.LENT.items():
+            box = self.box(*imports("json", "textwrap"))
+            with self.subTest(name):
+                self.refused(box, "import json\n" + source)
+
+    def test_what_becomes_a_path_by_its_own_code_is_refused(self):
+        data = self.service.workspace("odd", a="text")
+        box = self.box({"kind": "read_path", "path": data}, *imports("io", "os", "pathlib"))
+        box.exec("class X:\n    def __init__(self, n): self.n = n\n    def __index__(self): return self.n\n"
+                 "class P:\n    def __init__(self, *p): self.p = list(p)\n    def __fspath__(self): return self.p.pop()\n")
+        for source in ("import io\nio.FileIO(X(101), 'w', closefd=False)", "import os\nos.listdir(X(101))",
+                       f"import io\nio.FileIO(P('{data}/a', '/etc/hostname'))",
+                       "import os\nos.listdir(bytearray(b'/etc'))"):
+            self.refused(box, source)
+        # As ordinary code does it, they are fine.
+        self.assertEqual(box.value(f"__import__('pathlib').Path('{data}/a').read_text()"), "text")
+        self.assertEqual(box.value(f"__import__('os').listdir(__import__('pathlib').Path('{data}'))"), ["a"])
+
+    def test_a_path_begins_where_the_kernel_begins_it(self):
+        data = self.service.workspace("begins", a="text")
+        self.service.workspace("begins/inner", b="secret")
+        box = self.box({"version": 1, "allow": [{"kind": "read_path", "path": data}, *imports("os")],
+                        "deny": [{"kind": "read_path", "path": data + "/inner"}]})
+        box.exec(f"import os\nos.chdir('{data}')\ntop = os.open('{data}', os.O_RDONLY)")
+        self.assertEqual(box.value("os.read(os.open('a', 0, dir_fd=top), 9)"), b"text")
+        self.assertEqual(box.value("os.read(os.open('a', 0), 9)"), b"text")
+        for source in ("os.open('inner/b', 0, dir_fd=top)", "os.open('../begins/inner/b', 0, dir_fd=top)",
+                       "os.open('../../../../etc/hostname', 0, dir_fd=top)", "os.mkdir('x', dir_fd=top)",
+                       "os.rename('a', 'b', src_dir_fd=top, dst_dir_fd=top)", "os.symlink('a', 'b', dir_fd=top)",
+                       "os.open('a', 0, dir_fd=12345)"):
+            self.refused(box, source)
+        # Relative to a directory for which the same words mean something else.
+        box = self.box({"kind": "read_path", "path": data + "/inner"}, {"kind": "read_path", "path": "/usr"},
+                       *imports("os"))
+        box.exec(f"import os\nos.chdir('{data}/inner')\nusr = os.open('/usr', os.O_RDONLY)")
+        self.refused(box, "os.open('../etc/hostname', 0, dir_fd=usr)")
+
+    def test_processes_are_no_files(self):
+        data = self.service.workspace("processes", a="text")
+        os.symlink("/proc/self/mem", f"{data}/link")
+        box = self.box({"kind": "read_path", "path": "/usr"}, *imports("os"),
+                       workspace={"path": data, "mode": "overlay"})
+        for path in ("/proc/self/mem", "/proc/thread-self/mem", "/proc/self/fd/101", "/dev/fd/101",
+                     "/proc/self/task/self/mem", f"{data}/link"):
+            for mode in ("rb", "wb"):
+                self.refused(box, f"open('{path}', '{mode}')")
+        box.exec(f"import os\nos.chdir('{data}')\nusr = os.open('/usr', os.O_RDONLY)")
+        self.refused(box, "os.open('../proc/self/mem', os.O_RDWR, dir_fd=usr)")
+
     def test_the_guard_cannot_be_removed_or_joined(self):
         box = self.box(*imports("json", "sys", "gc"))
         box.exec("import sys\nseen = []\nsys.addaudithook(lambda *a: seen.append(a))\n"

@@ -2,18 +2,24 @@
 
 import concurrent.futures
 import os
-import time
+import resource
 import unittest
+from pathlib import Path
 
 from channel import Box, Ended, Failed, imports, start
 
 MANY = int(os.environ.get("GLOVEBOX_CELLS", "100"))
 
+# Each channel is a request that goes on, over a connection of its own.
+LIMITS = "[sessions]\nmax = 4000\n[limits]\nrequests = 4000\nconnections = 4000\n"
+
 
 class CellTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.service = start(settings="[session]\nmax_sessions = 2000\n" if MANY > 900 else "")
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each cell
+        cls.service = start(settings=LIMITS if MANY > 400 else "")
 
     @classmethod
     def tearDownClass(cls):
@@ -29,7 +35,7 @@ class CellTest(unittest.TestCase):
         found = 0
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                command = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
             found += b"cells" in command and str(self.service.state).encode() in b"".join(command)
@@ -97,6 +103,28 @@ class CellTest(unittest.TestCase):
                 cell.exec(source)
             self.assertEqual(caught.exception.kind, "policy", source)
 
+    def test_the_channel_is_not_the_cells_to_write(self):
+        """Not by a function that is left, and not by any descriptor: the kernel refuses its thread."""
+        other = self.cell(*imports("ctypes"))
+        cell = self.cell(*imports("ctypes"))
+        # Native calls stand for whatever way Python code may find; the worker's own thread still writes.
+        cell.exec("import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+                  "def tried(name, *a):\n    ctypes.set_errno(0)\n    got = getattr(libc, name)(*a)\n"
+                  "    return [got, ctypes.get_errno()]")
+        for call in ("'write', 101, b'garbage that is no frame', 24", "'close', 101", "'dup', 101", "'dup2', 101, 50",
+                     "'dup2', 5, 101", "'fcntl', 101, 0, 0", "'read', 100, ctypes.create_string_buffer(9), 9"):
+            self.assertEqual(cell.value(f"tried({call})"), [-1, 9], call)
+        self.assertEqual(cell.value("tried('open', b'/proc/self/mem', 2)"), [-1, 13])
+        self.assertEqual(cell.value("tried('open', b'/proc/self/fd/101', 1)"), [-1, 13])
+        self.assertEqual(other.value("'fine'"), "fine")
+
+    def test_a_second_posix_is_not_to_be_had(self):
+        cell = self.cell(*imports("os", "sys", "posix"))
+        for name in ("posix", "_thread"):
+            with self.assertRaises(Failed) as caught:
+                cell.exec(f"import sys\nclass S: name = '{name}'\nsys.modules['_imp'].create_builtin(S)")
+            self.assertEqual(caught.exception.kind, "policy")
+
     def test_cancel_reaches_one_cell(self):
         cell, other = self.cell(*imports("time")), self.cell()
         for source in ("import time\nwhile True: time.sleep(0.01)", "recv()", "while True: pass"):
@@ -126,20 +154,57 @@ class CellTest(unittest.TestCase):
         self.assertEqual(other.value("'alive'"), "alive")
         self.assertEqual(other.named("restart"), [])
 
-    @unittest.skip("not kept yet: the other cells did not begin anew within 35 s when this was last run")
+    # Ways not to end when told to: to catch what is raised, and never to come back from one call. CPython 3.11 looks up
+    # who catches what is raised at the end of a loop by the instruction before its start, which must be inside the `try`.
+    STUBBORN = {
+        "catches": "def run():\n    try:\n        len('')\n        while True: len('')\n    finally: run()\nrun()",
+        "never returns": "sum(iter(int, 1))",
+    }
+
     def test_a_cell_that_ignores_its_end_takes_its_worker_and_the_others_begin_anew(self):
-        other = self.cell()
-        other.exec("x = 1")
-        cell = self.cell({"kind": "wall_budget", "ms": 500})
+        for way, source in self.STUBBORN.items():
+            with self.subTest(way):
+                other, third = self.cell(), self.cell(*imports("math"))
+                for each in (other, third):
+                    each.exec("x = 1")
+                cell = self.cell({"kind": "wall_budget", "ms": 500})
+                with self.assertRaises(Failed) as caught:
+                    cell.exec(source)
+                self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "wall"))
+                for each in (other, third):
+                    while not each.named("restart"):
+                        each.step()
+                    with self.assertRaises(Failed) as caught:
+                        each.exec("x")
+                    self.assertEqual(caught.exception.type, "NameError")
+                    self.assertEqual(len(each.named("restart")), 1)
+                # With the authority that each had, in one worker again.
+                self.assertEqual(third.call("math.sqrt", 9), 3.0)
+                with self.assertRaises(Failed) as caught:
+                    other.exec("import math")
+                self.assertEqual(caught.exception.kind, "policy")
+                self.assertEqual(self.workers(), 1)
+
+    def test_an_answer_for_the_old_cell_is_none_for_the_new(self):
+        cell = self.cell()
+        cell.send({"op": "handle", "capability": "database"})
+        number = cell.begin("exec", source="request('database', 'old')")
+        while not cell.requests:
+            cell.step()
+        old = cell.requests.pop()
+        with self.assertRaises(Failed):
+            self.cell({"kind": "wall_budget", "ms": 500}).exec(self.STUBBORN["never returns"])
         with self.assertRaises(Failed) as caught:
-            cell.exec("while True:\n    try:\n        while True: pass\n    except BaseException: pass")
-        self.assertEqual((caught.exception.kind, caught.exception.reason), ("budget", "wall"))
-        while not any(event["ev"] == "restart" for event in other.events):
-            other.step()
-        with self.assertRaises(Failed) as caught:
-            other.exec("x")
-        self.assertEqual(caught.exception.type, "NameError")
-        self.assertEqual(other.value("1 + 1"), 2)
+            cell.wait(number)
+        self.assertEqual((caught.exception.kind, caught.exception.reason), ("ended", "worker"))
+        number = cell.begin("exec", source="post(request('database', 'new'))")
+        while not cell.requests:
+            cell.step()
+        new = cell.requests.pop()
+        cell.send({"op": "reply", "id": old["id"], "value": "stale"})
+        cell.send({"op": "reply", "id": new["id"], "value": "fresh"})
+        cell.wait(number)
+        self.assertEqual(cell.recv(), "fresh")
 
     def test_a_crash_of_the_worker_is_told_to_all_of_its_cells(self):
         other = self.cell(*imports("math"))

@@ -169,6 +169,14 @@ class Conversation(BoxTest):
         self.assertEqual((stats.operations, stats.errors), (2, 0))
         self.assertGreater(stats.cpu_ms, 5)
         self.assertGreater(stats.latency_ms, 0)
+        self.assertGreater(stats.memory_bytes, 1 << 20)
+        box.exec("print('x' * 50_000)").wait(30)
+        box.exec("x = bytearray(64 << 20)").wait(30)
+        later = box.stats
+        self.assertGreater(later.memory_bytes - stats.memory_bytes, 60 << 20)
+        self.assertGreater(later.output_bytes - stats.output_bytes, 50_000)
+        self.assertLess(later.output_bytes - stats.output_bytes, 60_000)
+        self.assertEqual(len(later.latency), 5)
 
     def test_run_and_files_are_of_the_same_box(self):
         work = fresh_directory(a="1\n")
@@ -367,6 +375,20 @@ class Many(BoxTest):
 
 
 class Cells(BoxTest):
+    def test_a_cell_whose_worker_was_killed_begins_anew(self):
+        other = self.spawn(backend="cell", name="c1", allowed_imports=["math"])
+        other.exec("x = 1").wait(30)
+        self.assertEqual(other.call(Helper.triple, 4), 12)
+        stubborn = self.spawn(backend="cell", name="c2", wall_time_ms=500)
+        with self.assertRaises(gb.WallTimeExceeded):
+            stubborn.exec("sum(iter(int, 1))").wait(30)
+        with self.assertRaises(gb.SandboxRestarted):
+            other.recv(60)
+        with self.assertRaisesRegex(gb.GuestError, "NameError"):
+            other.exec("x").wait(30)
+        self.assertEqual(other.call(Helper.triple, 5), 15)  # is sent once more
+        self.assertEqual(other.call("math.sqrt", 9), 3.0)
+
     def test_a_cell_is_a_sandbox_of_its_own(self):
         first = self.spawn(backend="cell", name="c1", allowed_imports=["math"])
         second = self.spawn(backend="cell", name="c2")

@@ -24,6 +24,44 @@ class Recycling(BoxTest):
         self.assertEqual(box.run(f"cat {data}/open").stdout, "yes")
 
 
+    def test_24_a_fresh_interpreter_with_the_same_authority(self):
+        data = fresh_directory(open="yes")
+        for backend in ("process", "cell"):
+            with self.subTest(backend):
+                box = self.spawn(name=f"fresh-{backend}", backend=backend, allowed_imports=["math"],
+                                 capabilities=[gb.ReadPath(data)], handlers={"ask": lambda action, payload: action})
+                before = box.id
+                for renew in (box.recycle, box.reset):
+                    box.exec("x = 1").wait(30)
+                    renew()
+                    self.assertEqual(box.id, before)
+                    with self.assertRaisesRegex(gb.GuestError, "NameError"):
+                        box.exec("x").wait(30)
+                    self.assertEqual(box.call("math.sqrt", 4), 2.0)
+                    box.exec(f"post([open('{data}/open').read(), request('ask', 'again')])")
+                    self.assertEqual(box.recv(30), ["yes", "again"])
+                    with self.assertRaises(gb.PolicyError):
+                        box.exec("import os").wait(30)
+
+    def test_24_python_comes_back_from_a_file(self):
+        box = self.spawn(name="saved", allowed_imports=["math"], workspace=(work := fresh_directory(a="1")))
+        box.exec(f"open('{work}/b', 'w').write('kept')").wait(30)
+        blob = box.checkpoint(KEY)
+        box.close()
+        again = self.supervisor.restore(blob, KEY)
+        self.addCleanup(again.close)
+        self.assertEqual(again.call("math.sqrt", 4), 2.0)
+        again.exec(f"post(open('{work}/b').read())")
+        self.assertEqual(again.recv(30), "kept")
+
+    def test_a_fork_of_python_is_refused(self):
+        box = self.spawn(name="trunk")
+        box.exec("x = 1").wait(30)
+        with self.assertRaisesRegex(gb.NotSupported, "interpreter"):
+            box.fork(2)
+        self.assertEqual({name for name in self.supervisor.list_active() if name.startswith("trunk")}, {"trunk"})
+
+
 class Forks(BoxTest):
     def test_branches_share_nothing_but_their_past(self):
         work = fresh_directory(a="1\n")

@@ -24,7 +24,7 @@ EVERY_KIND = [
     gb.Subprocess(("make", "git")), gb.Subprocess("git", allow_shell=True), gb.Clock(), gb.Random(),
     gb.Channel("news"), gb.CpuBudget(500), gb.MemoryBudget(1 << 20), gb.PidsBudget(8), gb.WallBudget(100),
     gb.DiskBudget(1 << 20), gb.InodeBudget(9), gb.OutputBudget(100), gb.OpenFilesBudget(16),
-    gb.ConnectionsBudget(2), gb.EgressBytesBudget(1000),
+    gb.ConnectionsBudget(2), gb.EgressBytesBudget(1000), gb.ConnectRateBudget(20),
 ]  # fmt: skip
 
 

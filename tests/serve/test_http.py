@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 import unittest
+from pathlib import Path
 
 from service import AS_USER, PATIENCE, TIER, Run, Service, ServiceTest, multipart, wait_until
 
@@ -266,8 +267,9 @@ file = "@BASE@/service/bounded"
 scopes = ["create"]
 ceiling = "@BASE@/service/ceiling.yaml"
 """
-    ENVIRONMENT = {"READER": "reader-secret", "MAKER": "maker-secret"}
-    FILES = {"bounded": "bounded-secret\n", "ceiling.yaml": "version: 1\nfs: {write: [@BASE@/work]}\n"}
+    ENVIRONMENT = {"READER": "reader-secret", "MAKER": "maker-secret", "CANARY": "of the service", "GREETING": "hello"}
+    FILES = {"bounded": "bounded-secret\n",
+             "ceiling.yaml": "version: 1\nfs: {write: [@BASE@/work]}\nenv: {allow: [GREETING]}\n"}
 
     def test_every_route_wants_the_token(self):
         for path in ("/ping", "/metrics", "/v1/isolated/sessions", "/nothing"):
@@ -328,6 +330,60 @@ ceiling = "@BASE@/service/ceiling.yaml"
             ended = self.service.post(session + "/run", {"code": f"cat {other}/f"}, headers=headers)
             self.assertEqual(Run(ended.body).exit_code, expected)
             self.service.delete(session, headers=headers)
+
+    def test_the_service_s_environment_is_within_the_ceiling(self):
+        path = self.service.workspace(self.name)
+        rules = [{"mode": "allow", "keys": ["CANARY", "GREETING"]}, {"mode": "deny", "keys": ["NOTHING"]}]
+        for headers, expected in (({}, 0), ({"X-EXECD-ACCESS-TOKEN": "bounded-secret"}, 1)):
+            for rule in rules:
+                made = self.service.post("/v1/isolated/session", {"workspace": {"path": path}, "env_passthrough": rule},
+                                         headers=headers)
+                self.assertStatus(made, 201)
+                session = "/v1/isolated/session/" + made.json["session_id"]
+                for name, code in (("GREETING", 0), ("CANARY", expected)):
+                    ended = self.service.post(session + "/run", {"code": f"printenv {name}"}, headers=headers)
+                    self.assertEqual(Run(ended.body).exit_code, code, (headers, rule, name))
+                self.service.delete(session, headers=headers)
+
+    def make_environment(self, name, *lines):
+        """A virtual environment as a box could have left it."""
+        environment = Path(self.service.workspace(name))
+        (environment / "bin").mkdir()
+        (environment / "bin/python").symlink_to("/usr/bin/python3")
+        (environment / "pyvenv.cfg").write_text("".join(line + "\n" for line in lines))
+        return environment
+
+    def test_an_interpreter_is_handed_in_like_any_place(self):
+        elsewhere = self.service.base / "not-handed-in"
+        (elsewhere / "bin").mkdir(parents=True)
+        (elsewhere / "bin/python3").write_text("")
+        bounded = {"X-EXECD-ACCESS-TOKEN": "bounded-secret"}
+        plain = self.make_environment("plain", "home = /usr/bin")
+        cases = [(plain / "bin/python", 201, 201),
+                 # Its key is not Python's, so its value is not looked at.
+                 (self.make_environment("odd", f"homex = {elsewhere}/bin", "home = /usr/bin") / "bin/python", 201, 201),
+                 (self.make_environment("led", f"home = {elsewhere}/bin") / "bin/python", 400, 400),
+                 (elsewhere / "bin/python3", None, 400)]
+        for interpreter, anybody, limited in cases:
+            for headers, expected in (({}, anybody), (bounded, limited)):
+                if expected is None:
+                    continue  # who has no ceiling may hand it in, though it is no interpreter
+                body = {"python": {"interpreter": str(interpreter)}}
+                made = self.service.post("/v1/isolated/session", body, headers=headers)
+                self.assertEqual(made.status, expected, (interpreter, headers, made.body))
+                if made.status == 201:
+                    session = "/v1/isolated/session/" + made.json["session_id"]
+                    self.assertEqual(Run(self.service.post(session + "/run", {"code": f"test -e {elsewhere}"},
+                                                           headers=headers).body).exit_code, 1)
+                    self.service.delete(session, headers=headers)
+
+    def test_a_file_of_an_environment_that_never_ends_holds_nobody_up(self):
+        environment = self.make_environment("endless")
+        (environment / "pyvenv.cfg").unlink()
+        os.mkfifo(environment / "pyvenv.cfg")
+        made = self.service.post("/v1/isolated/session", {"python": {"interpreter": f"{environment}/bin/python"}})
+        self.assertEqual(made.status, 400, made.body)
+        self.assertIn("pyvenv.cfg", made.json["message"])
 
     def test_a_box_sees_no_token(self):
         session = self.session(env_passthrough={"mode": "allow", "keys": ["READER", "EXECD_ACCESS_TOKEN", "PATH"]})

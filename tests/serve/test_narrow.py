@@ -1,10 +1,38 @@
 """Authority that is taken from a session while it runs: PATCH with `capabilities` and `limits`."""
 
+import errno
 import json
+import socket
 import unittest
 
-from service import ServiceTest, Session
+from service import PATIENCE, ServiceTest, Session, wait_until
 from test_reload import Echo
+
+# Echoes to one client, and when that is gone tries to listen again.
+SERVER = """
+import os, socket, sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+open("/tmp/listens", "w").close()
+client = listener.accept()[0]
+try:
+    while data := client.recv(99):
+        client.sendall(data)
+except OSError:
+    pass
+error = 0
+try:
+    listener.listen(5)
+except OSError as problem:
+    error = problem.errno
+with open("/tmp/.again", "w") as file:
+    print(error, file=file)
+os.rename("/tmp/.again", "/tmp/again")
+while True:
+    try:
+        listener.listen(5)
+    except OSError:
+        pass
+"""
 
 
 class Narrow(ServiceTest):
@@ -57,6 +85,27 @@ class Narrow(ServiceTest):
         self.assertEqual(session.run("read -t 10 -u 6 x; [ $? = 1 ]").exit_code, 0)
         self.assertTrue(self.talks(session, 5))
 
+    def test_ports_are_closed_with_what_came_of_them(self):
+        with socket.socket() as free:
+            free.bind(("127.60.0.3", 0))
+            where = free.getsockname()
+        session = self.session(capabilities=[{"kind": "listen_tcp", "host": where[0], "port": where[1]}])
+        session.out(f"cat > /tmp/serve.py <<'END'\n{SERVER}\nEND")
+        session.post("/run", {"code": f"python3 /tmp/serve.py {where[0]} {where[1]}", "background": True})
+        self.assertTrue(wait_until(lambda: session.run("test -e /tmp/listens").exit_code == 0))
+        with socket.create_connection(where, timeout=PATIENCE) as client:
+            client.sendall(b"one")
+            self.assertEqual(client.recv(9), b"one")
+            answer = self.patch(session, capabilities=[], cut=True)
+            self.assertEqual(answer.json["narrowed"]["connections_cut"], 1)
+            self.assertEqual(client.recv(9), b"", "who was let in is put out")
+        # It listens again without pause.
+        for _ in range(20):
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection(where, timeout=PATIENCE).close()
+        self.assertTrue(wait_until(lambda: session.run("test -e /tmp/again").exit_code == 0))
+        self.assertEqual(session.out("cat /tmp/again").strip(), str(errno.EACCES))
+
     def test_nothing_is_ever_gained(self):
         session = self.session(capabilities=self.grant(self.first))
         self.assertStatus(self.patch(session, capabilities=self.grant(self.first, self.second)), 200)
@@ -92,6 +141,19 @@ class Narrow(ServiceTest):
         self.assertTrue(self.opens(session, 5, self.first))
         session.run("head -c 100000 /dev/zero")
         self.assertEqual(session.state()["end"]["limit"], "output")
+
+    def test_a_rate_is_lowered_while_the_box_runs(self):
+        session = self.connected()
+        often = (f"n=0; for i in $(seq 30); do (exec 5<>/dev/tcp/{self.first.address}/{self.first.port}) 2>/dev/null"
+                 " && n=$((n+1)); done; echo $n")
+        self.assertEqual(session.out(often), "30")
+        answer = self.patch(session, limits={"connect_rate": "1/s"})
+        self.assertStatus(answer, 200)
+        self.assertEqual(answer.json["narrowed"]["at_once"], ["connect_rate=1/s"])
+        self.assertLess(int(session.out(often)), 30)
+        answer = self.patch(session, limits={"connect_rate": 1000})
+        self.assertEqual(answer.json["narrowed"]["at_once"], [], "a rate is not raised again")
+        self.assertLess(int(session.out(often)), 30)
 
     def test_a_limit_that_the_host_cannot_lower_is_told(self):
         session = self.session()

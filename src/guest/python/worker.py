@@ -386,21 +386,32 @@ class Interpreter:
         if self.running:
             raise KeyboardInterrupt
 
-    # Figures of matplotlib: a backend of this name draws into memory, and its show() sends.
+    # Figures of matplotlib: a backend of this name draws into memory, and its show() sends. It is made when
+    # matplotlib imports it: by then there is something to make it of, and code without figures pays nothing.
     def offer_figures(self):
-        import types
-        interpreter = self
+        def show(*args, **kwargs):
+            self.emit_figures()
 
-        class Backend(types.ModuleType):
-            def __getattr__(self, name):
-                from matplotlib.backends import backend_agg
-                return getattr(backend_agg, name)
+        class Backend:
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                if name != "glovebox_figures":
+                    return None
+                from importlib.machinery import ModuleSpec
+                return ModuleSpec(name, Backend)
 
             @staticmethod
-            def show(*args, **kwargs):
-                interpreter.emit_figures()
+            def create_module(spec):
+                return None
 
-        sys.modules["glovebox_figures"] = Backend("glovebox_figures")
+            @staticmethod
+            def exec_module(module):
+                from matplotlib.backends import backend_agg
+                module.FigureCanvas = backend_agg.FigureCanvas
+                module.FigureManager = backend_agg.FigureManager
+                module.show = show
+
+        sys.meta_path.append(Backend)
         os.environ["MPLBACKEND"] = "module://glovebox_figures"
 
     def emit_figures(self):

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Union
 
 __all__ = [
-    "Authority", "AuthoritySet", "Capability", "Channel", "Clock", "ClockCapability", "ConnectTCP",
-    "ConnectUnix", "ConnectionsBudget", "CpuBudget", "DiskBudget", "EgressBytesBudget", "Env", "ExecPath",
+    "Authority", "AuthoritySet", "Capability", "Channel", "Clock", "ClockCapability", "ConnectRateBudget",
+    "ConnectTCP", "ConnectUnix", "ConnectionsBudget", "CpuBudget", "DiskBudget", "EgressBytesBudget", "Env", "ExecPath",
     "FilesystemCapability", "Grants", "Import", "InodeBudget", "ListenTCP", "MemoryBudget",
     "NetworkCapability", "OpenFilesBudget", "OutputBudget", "PidsBudget", "Random", "RandomCapability",
     "ReadPath", "ResolveName", "Secret", "Subprocess", "SubprocessCapability", "WallBudget", "WritePath",
@@ -332,6 +332,10 @@ class Random(Capability):
     word: ClassVar[str] = "random"
 
 
+_SUFFIXES = {"ms": "ms", "per_second": "/s"}
+"""What follows an amount of a unit in a term."""
+
+
 class _Budget(Capability):
     """How much of something a sandbox may use up. Of two the smaller counts."""
 
@@ -353,7 +357,7 @@ class _Budget(Capability):
         return {self.unit: self.amount}
 
     def _value(self) -> str:
-        return f"{self.amount}ms" if self.unit == "ms" else str(self.amount)
+        return f"{self.amount}{_SUFFIXES.get(self.unit, '')}"
 
 
 @dataclass(frozen=True)
@@ -466,12 +470,23 @@ class ConnectionsBudget(_Budget):
     label: ClassVar[str] = "connections"
 
 
+@dataclass(frozen=True)
+class ConnectRateBudget(_Budget):
+    """New connections to one destination, an address and a port, in a second."""
+
+    per_second: int
+    kind: ClassVar[str] = "connect_rate_budget"
+    word: ClassVar[str] = "connect_rate"
+    unit: ClassVar[str] = "per_second"
+    label: ClassVar[str] = "connect rate"
+
+
 KINDS: Mapping[str, type[Capability]] = {
     each.kind: each
     for each in (
         ReadPath, WritePath, ExecPath, ConnectTCP, ListenTCP, ConnectUnix, ResolveName, Import, Env, Secret,
         Subprocess, Clock, Random, Channel, CpuBudget, MemoryBudget, PidsBudget, WallBudget, DiskBudget,
-        InodeBudget, OutputBudget, OpenFilesBudget, ConnectionsBudget, EgressBytesBudget,
+        InodeBudget, OutputBudget, OpenFilesBudget, ConnectionsBudget, EgressBytesBudget, ConnectRateBudget,
     )
 }  # fmt: skip
 """Every capability by the `kind` of its JSON."""

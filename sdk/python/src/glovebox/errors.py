@@ -220,6 +220,7 @@ _BUDGETS: dict[str, type[BudgetExceeded]] = {
     "network_ops": NetworkExceeded,
     "connections": NetworkExceeded,
     "egress_bytes": NetworkExceeded,
+    "connect_rate": NetworkExceeded,
     "output": OutputExceeded,
     "child_work": ChildWorkExceeded,
     "pids": ChildWorkExceeded,

@@ -79,9 +79,9 @@ class MetricEvent:
 class Stats:
     """What a sandbox has used.
 
-    `cpu_ms` and `memory_bytes` are the kernel's numbers where it gives them, and 0 where it does not.
-    `operations`, `errors` and `denials` are counted here; `latency` are the last operations' times in
-    milliseconds, from sending to the answer.
+    `cpu_ms` and `memory_bytes` are those of its interpreter; of a box without Python the kernel's, and 0 where it
+    gives none. `output_bytes` is everything that it sent out. `operations`, `errors` and `denials` are counted
+    here; `latency` are the last operations' times in milliseconds, from sending to the answer.
     """
 
     cpu_ms: float = 0

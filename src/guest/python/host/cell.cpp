@@ -3,8 +3,11 @@
 #include <array>
 #include <cctype>
 #include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <optional>
+
+#include <unistd.h>
 
 namespace glovebox::pyhost {
 namespace {
@@ -19,11 +22,15 @@ std::atomic<std::uint64_t> changes = 0;  // of the map, by which what was looked
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t cpu_us() {
-  timespec time{};
-  (void)::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);  // cannot fail for one's own process
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 +
-         static_cast<std::uint64_t>(time.tv_nsec) / 1'000;
+// Of this process, now; 0 when nobody says.
+std::uint64_t resident_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long whole = 0;
+  unsigned long long resident = 0;
+  const bool is_read = std::fscanf(file, "%llu %llu", &whole, &resident) == 2;
+  (void)std::fclose(file);  // it was only read
+  return is_read ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
 std::uint64_t id_of(PyObject* message) {
@@ -38,6 +45,16 @@ std::uint64_t id_of(PyObject* message) {
 
 std::atomic<std::uint64_t> Cell::signals_sent = 0;
 std::atomic<std::uint64_t> Cell::signals_seen = 0;
+
+void explain_wait(Waited waited) {
+  if (waited == Waited::TimedOut) {
+    PyErr_SetString(PyExc_TimeoutError, "no message received");
+  } else if (waited == Waited::Ended) {
+    PyErr_SetString(PyExc_SystemExit, "the cell is ending");
+  } else if (PyErr_CheckSignals() == 0) {
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+  }
+}
 
 Cell* current_cell() {
   // The same thread mostly asks about the same interpreter.
@@ -75,15 +92,47 @@ void Cell::deliver(Order order, Frame frame) {
   woken_.notify_all();
 }
 
-void Cell::cancel(std::uint64_t id) {
+bool Cell::cancel(std::uint64_t id) {
   const std::scoped_lock lock(mutex_);
-  if (!is_busy_ || current_ != id) return;
+  if (!is_busy_ || current_ != id) return false;
   is_cancelled_ = true;
   is_interrupted_ = true;
   woken_.notify_all();
-  if (interrupt_ == Interrupt::Exception) return;  // the worker raises it (cells.cpp)
+  if (interrupt_ == Interrupt::Exception) {
+    ++visitors;
+    return true;
+  }
   ++signals_sent;
   (void)::pthread_kill(thread_, SIGINT);  // the thread is there as long as the cell
+  return true;
+}
+
+void Cell::make_room(std::string_view totals) {
+  if (totals.size() != 16) return;
+  const auto number_at = [&](std::size_t at) {
+    std::uint64_t number = 0;
+    for (std::size_t i = 8; i > 0; --i) {
+      number = (number << 8) | static_cast<unsigned char>(totals[at + i - 1]);
+    }
+    return number;
+  };
+  const std::scoped_lock lock(mutex_);
+  taken_ = number_at(0);
+  taken_bytes_ = number_at(8);
+  woken_.notify_all();
+}
+
+// Takes up room for one message. Without the GIL.
+Waited Cell::await_room(std::size_t bytes) {
+  std::unique_lock lock(mutex_);
+  while (sent_ - taken_ >= kMaxKept || sent_bytes_ - taken_bytes_ >= kMaxKeptBytes) {
+    if (is_ending_) return Waited::Ended;
+    if (is_interrupted_) return is_interrupted_ = false, Waited::Interrupted;
+    woken_.wait(lock);
+  }
+  ++sent_;
+  sent_bytes_ += bytes;
+  return Waited::Ready;
 }
 
 void Cell::end() {
@@ -93,11 +142,16 @@ void Cell::end() {
 }
 
 bool Cell::send(Word word, const Encoder& message) {
+  const std::size_t size = Channel::payload_size(message.head(), message.blobs());
   bool is_sent = false;
-  {
+  Waited waited = Waited::Ready;
+  if (size <= kMaxPayload) {
     const WithoutGil released;
-    is_sent = channel_.send(word, number_, message.head(), message.blobs());
+    if (word != Word::Answer) waited = await_room(size);
+    is_sent =
+        waited == Waited::Ready && channel_.send(word, number_, message.head(), message.blobs());
   }
+  if (waited != Waited::Ready) return explain_wait(waited), false;
   if (!is_sent) PyErr_SetString(PyExc_OSError, "the value is too large to cross");
   return is_sent;
 }
@@ -209,8 +263,8 @@ void Cell::finish_operation() {
   if (!was_cancelled) return;
   const auto until = Clock::now() + std::chrono::milliseconds(200);
   if (interrupt_ == Interrupt::Exception) {
-    const WithoutGil released;  // a visitor needs it
-    while (visitors > 0 && Clock::now() < until) ::sched_yield();
+    const WithoutGil released;  // a visitor needs it, and comes
+    while (visitors > 0) ::usleep(50);
   }
   while (interrupt_ == Interrupt::Signal && signals_seen < signals_sent && Clock::now() < until) {
     ::sched_yield();
@@ -318,8 +372,23 @@ Ref Cell::call(PyObject* message) {
   return Ref(PyObject_Call(function.get(), tuple.get(), named));
 }
 
+// A cell among others has one thread, an interpreter alone the process.
+std::uint64_t Cell::cpu_us() const {
+  const bool is_alone = interrupt_ == Interrupt::Signal;
+  timespec time{};
+  // Cannot fail for one's own thread and process.
+  (void)::clock_gettime(is_alone ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec) / 1'000;
+}
+
+std::uint64_t Cell::memory_bytes() const {
+  return memory_used != nullptr ? memory_used->load() : resident_bytes();
+}
+
 Ref Cell::stats() const {
-  return Ref(Py_BuildValue("{s:d,s:K,s:K,s:K}", "cpu_ms", static_cast<double>(cpu_us()) / 1000.0,
+  const auto used = static_cast<double>(cpu_us() - cpu_start_us_) / 1000.0;
+  return Ref(Py_BuildValue("{s:d,s:K,s:K,s:K,s:K}", "cpu_ms", used, "memory_bytes", memory_bytes(),
                            "latency_us", last_us_, "ops", operations_, "denials", denials_));
 }
 
@@ -347,9 +416,12 @@ bool Cell::make_globals() {
 
 bool Cell::open(PyObject* begin) {
   if (!grants_.read(begin)) return false;
+  requests_ = grants_.last_request();
+  cpu_start_us_ = cpu_us();
   policy_error_ = Ref(PyErr_NewException("glovebox.PolicyError", PyExc_PermissionError, nullptr));
   import_denied_ = Ref(PyErr_NewException("glovebox.ImportDenied", PyExc_ImportError, nullptr));
-  return policy_error_ && import_denied_ && make_globals() && replace_output(*this);
+  return policy_error_ && import_denied_ && make_globals() && replace_output(*this) &&
+         replace_functions(*this);
 }
 
 void Cell::close() {
@@ -357,6 +429,8 @@ void Cell::close() {
   defined_.reset();
   policy_error_.reset();
   import_denied_.reset();
+  create_builtin.reset();
+  os_open.reset();
 }
 
 }  // namespace glovebox::pyhost

@@ -17,6 +17,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include <pthread.h>
@@ -25,12 +26,19 @@ namespace glovebox::pyhost {
 
 // What the guard lets pass on this thread at this moment.
 struct GuardState {
-  bool may_compile = false;     // one compilation, of the host's own
-  bool is_compiling = false;    // the compiler looks for the file of a syntax error: in vain
-  bool may_read_trace = false;  // frames of a traceback, by the host
-  int import_depth = 0;         // inside an import that was granted
+  bool may_compile = false;          // one compilation, of the host's own
+  bool is_compiling = false;         // the compiler looks for the file of a syntax error: in vain
+  bool may_read_trace = false;       // frames of a traceback, by the host
+  int import_depth = 0;              // inside an import that was granted,
+  PyObject* import_frame = nullptr;  // by code in this frame; nothing when no code asked for it
+  std::optional<int> open_dir;       // what the path of the next os.open() is relative to
 };
 extern thread_local GuardState guard_state;
+
+// How much a cell may have sent that nobody has taken yet; then it waits. The supervisor has the
+// same two numbers (session/python_host.h), and ends a cell that goes beyond them.
+inline constexpr std::uint64_t kMaxKept = 4096;
+inline constexpr std::uint64_t kMaxKeptBytes = std::uint64_t{80} << 20;
 
 // How a wait of the cell's own code ended.
 enum class Waited : std::uint8_t { Ready, TimedOut, Interrupted, Ended };
@@ -43,7 +51,10 @@ class Cell {
 
   // Reader's thread.
   void deliver(Order order, Frame frame);
-  void cancel(std::uint64_t id);
+  // Whether it is under way. A cell among others then has a visitor announced, who must come
+  // (cells.cpp): until he has been, what he raises could hit another operation.
+  bool cancel(std::uint64_t id);
+  void make_room(std::string_view totals);
   void end();
 
   // Cell's thread, in the order of their use. False with an exception set; of await_begin without
@@ -61,8 +72,9 @@ class Cell {
   PyObject* import_denied() const { return import_denied_.get(); }
   PyObject* globals() const { return globals_.get(); }
 
-  // Sends a message with the GIL held; it is let go while the pipe is full. False, with an
-  // exception, when the supervisor is gone.
+  // Sends a message with the GIL held; it is let go while there is no room. False, with an
+  // exception, when the supervisor is gone or the wait was interrupted. Answers do not wait: there
+  // is one for each operation.
   bool send(Word word, const Encoder& message);
   // Tells of something that was refused. Bounded; leaves an exception that is set as it is.
   void tell_denial(std::string_view capability, std::string_view action, std::string_view rule);
@@ -81,6 +93,11 @@ class Cell {
   unsigned long thread_id = 0;    // Python's
   std::atomic<int> visitors = 0;  // threads that are about to raise something in this one
   PyInterpreterState* interpreter = nullptr;
+  // Functions of the interpreter that the cell's code finds replaced (imports.cpp).
+  Ref create_builtin;
+  Ref os_open;
+  // Of a cell among others: what its interpreter has allocated.
+  const std::atomic<std::uint64_t>* memory_used = nullptr;
 
  private:
   struct Operation {
@@ -89,6 +106,7 @@ class Cell {
     Ref message;
   };
 
+  Waited await_room(std::size_t bytes);
   bool make_globals();
   bool next(Frame& frame);
   void perform(const Frame& frame);
@@ -99,6 +117,8 @@ class Cell {
   Ref call(PyObject* message);
   Ref find_target(const std::string& target);
   Ref stats() const;
+  std::uint64_t cpu_us() const;
+  std::uint64_t memory_bytes() const;
   void finish_operation();
   void flush_output();
   void describe_error(Encoder& out, PyObject* type, PyObject* error, PyObject* trace);
@@ -115,6 +135,7 @@ class Cell {
   std::uint64_t executed_ = 0;
   std::uint64_t operations_ = 0;
   std::uint64_t last_us_ = 0;
+  std::uint64_t cpu_start_us_ = 0;
   std::uint64_t denials_ = 0;
 
   std::mutex mutex_;  // of what is below
@@ -122,6 +143,10 @@ class Cell {
   std::deque<Frame> work_;
   std::deque<Frame> posts_;
   std::deque<Frame> replies_;
+  std::uint64_t sent_ = 0;  // messages, and their bytes, and how much of both was taken
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t taken_ = 0;
+  std::uint64_t taken_bytes_ = 0;
   std::uint64_t current_ = 0;  // the operation that is under way
   bool is_busy_ = false;
   bool is_cancelled_ = false;
@@ -135,6 +160,9 @@ class Cell {
   static std::atomic<std::uint64_t> signals_seen;
 };
 
+// Sets the exception that a wait ended with. Not for Waited::Ready.
+void explain_wait(Waited waited);
+
 // The cell of the interpreter that runs on this thread, or nothing: the host's own work.
 Cell* current_cell();
 void register_cell(Cell& cell);
@@ -146,6 +174,9 @@ bool add_functions(Cell& cell, PyObject* globals);
 bool replace_output(Cell& cell);
 // The builtins of the cell's own code, with the import function (imports.cpp).
 Ref make_builtins(Cell& cell);
+// Puts functions that ask the guard in the place of those which no event tells enough about:
+// making a built-in module, naming code, opening relative to a directory.
+bool replace_functions(Cell& cell);
 Ref import_for_cell(Cell& cell, const std::string& name, PyObject* names);
 
 }  // namespace glovebox::pyhost

@@ -3,9 +3,11 @@
 #include "guest/python/host/guard.h"
 #include "guest/python/host/walls.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <memory>
+#include <optional>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,6 +21,9 @@ namespace {
 constexpr std::size_t kParked = 4;
 constexpr std::size_t kCellStack = std::size_t{1} << 20;
 constexpr auto kWatchPeriod = std::chrono::milliseconds(20);
+// Interpreters are made ahead when nobody has asked for one for so long: making one holds the GIL,
+// where cells share it, and would delay those who have just begun.
+constexpr auto kQuiet = std::chrono::milliseconds(60);
 
 // As CPython 3.12 declares them.
 struct InterpreterConfig {
@@ -148,6 +153,7 @@ class Cells {
   // Reads orders; without the GIL.
   void serve();
   bool start_thread(void* (*body)(void*));
+  bool start();
   static void* cell_thread(void* self) { return static_cast<Cells*>(self)->live(), nullptr; }
   static void* watch_thread(void* self) { return static_cast<Cells*>(self)->watch(), nullptr; }
 
@@ -155,9 +161,12 @@ class Cells {
   void live();
   void occupy(PyThreadState* outer);
   bool await_order(Frame& frame);
-  void sit(const Frame& order);
+  void sit(const Frame& order, std::optional<Grants> prepared);
+  bool start_cell_thread();
+  void park_more();
   void watch();
   void interrupt(Seat& seat, PyObject* exception);
+  static void visit(const std::shared_ptr<Cell>& cell, PyObject* exception);
   void tell_over(std::uint32_t number, const char* reason, const std::string& text);
   std::shared_ptr<Seat> find(std::uint32_t number);
 
@@ -169,6 +178,8 @@ class Cells {
   std::deque<Frame> orders_;  // Begin
   std::map<std::uint32_t, std::shared_ptr<Seat>> seats_;
   std::size_t parked_ = 0;
+  std::size_t starting_ = 0;  // threads that are about to be parked
+  std::chrono::steady_clock::time_point last_order_;
 };
 
 bool Cells::start_thread(void* (*body)(void*)) {
@@ -180,6 +191,28 @@ bool Cells::start_thread(void* (*body)(void*)) {
     return false;
   }
   return ::pthread_create(&thread, &attributes, body, this) == 0;
+}
+
+// One more interpreter on its way. With the lock.
+bool Cells::start_cell_thread() {
+  if (!start_thread(cell_thread)) return false;
+  ++starting_;
+  return true;
+}
+
+bool Cells::start() {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t i = 0; i < kParked; ++i) {
+    if (!start_cell_thread()) return false;
+  }
+  return start_thread(watch_thread);
+}
+
+// Keeps up the stock, one at a time. What fails here fails again when it is needed.
+void Cells::park_more() {
+  const std::scoped_lock lock(mutex_);
+  const bool is_quiet = std::chrono::steady_clock::now() - last_order_ > kQuiet;
+  if (is_quiet && starting_ == 0 && parked_ < orders_.size() + kParked) (void)start_cell_thread();
 }
 
 std::shared_ptr<Seat> Cells::find(std::uint32_t number) {
@@ -209,7 +242,8 @@ void Cells::serve() {
       seats_[frame.cell] = std::move(seat);
       orders_.push_back(std::exchange(frame, {}));
       ordered_.notify_one();
-      if (parked_ < orders_.size() + kParked && !start_thread(cell_thread)) ::_exit(1);
+      last_order_ = std::chrono::steady_clock::now();
+      if (parked_ + starting_ < orders_.size() && !start_cell_thread()) ::_exit(1);
       continue;
     }
     const auto seat = find(frame.cell);
@@ -219,8 +253,9 @@ void Cells::serve() {
       for (std::size_t i = 8; i > 0; --i) {
         id = (id << 8) | static_cast<unsigned char>(frame.payload[i - 1]);
       }
-      seat->cell->cancel(id);
-      interrupt(*seat, PyExc_KeyboardInterrupt);
+      if (seat->cell->cancel(id)) visit(seat->cell, PyExc_KeyboardInterrupt);
+    } else if (order == Order::Room) {
+      seat->cell->make_room(frame.payload);
     } else if (order == Order::End) {
       seat->cell->end();
       interrupt(*seat, PyExc_SystemExit);
@@ -233,6 +268,7 @@ void Cells::serve() {
 
 bool Cells::await_order(Frame& frame) {
   std::unique_lock lock(mutex_);
+  --starting_;
   ++parked_;
   while (orders_.empty()) ordered_.wait(lock);
   --parked_;
@@ -247,28 +283,38 @@ void Cells::live() {
   PyEval_RestoreThread(outer);
   PyThreadState* inner = new_interpreter();
   if (inner == nullptr) ::_exit(1);
+  // Everything that does not depend on whose it will be.
+  std::optional<Grants> prepared(std::in_place);
+  if (!prepare_interpreter(*prepared, settings_) || !strip("posix", kPosixFunctions) ||
+      !strip("_thread", kThreadFunctions)) {
+    PyErr_Clear();
+    prepared.reset();
+  }
   Frame order;
   {
     const WithoutGil released;
     if (!await_order(order)) ::_exit(1);
   }
-  sit(order);
+  sit(order, std::move(prepared));
   Py_EndInterpreter(inner);
   (void)PyThreadState_Swap(outer);  // nothing was current
   PyThreadState_Clear(outer);
   PyThreadState_DeleteCurrent();
 }
 
-void Cells::sit(const Frame& order) {
+void Cells::sit(const Frame& order, std::optional<Grants> prepared) {
   const auto seat = find(order.cell);
   if (!seat) return;
   Cell& cell = *seat->cell;
   cell.set_thread(::pthread_self(), Cell::Interrupt::Exception);
   cell.thread_id = PyThread_get_thread_ident();
   cell.interpreter = PyInterpreterState_Get();
+  cell.memory_used = &seat->memory.used;
   const Ref begin = decode(order.payload, order.form);
-  bool is_open = begin && prepare_interpreter(cell, settings_) && strip("posix", kPosixFunctions) &&
-                 strip("_thread", kThreadFunctions) && cell.open(begin.get());
+  const bool is_prepared = begin && prepared.has_value();
+  if (is_prepared) cell.grants() = *std::move(prepared);
+  const bool is_open = is_prepared && cell.open(begin.get());
+  if (is_open && forbid_descriptors(channel_fd) != 0) ::_exit(1);
   if (is_open) {
     seat->memory.most = cell.grants().memory_bytes().value_or(UINT64_MAX);
     (void)::pthread_getcpuclockid(::pthread_self(), &seat->clock);  // one's own thread has one
@@ -297,18 +343,24 @@ void Cells::sit(const Frame& order) {
   tell_over(order.cell, "closed", is_open ? "" : "the cell could not be opened");
 }
 
-// An exception at the cell's next step. Takes the cell's GIL, so it may take as long as one call.
+// An exception at the cell's next step, whatever it does.
 void Cells::interrupt(Seat& seat, PyObject* exception) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!seat.is_seated) return;
+    ++seat.cell->visitors;
+  }
+  visit(seat.cell, exception);
+}
+
+// By a visitor who was announced: the interpreter stays until he has been. Takes the cell's GIL, so
+// it may take as long as one call.
+void Cells::visit(const std::shared_ptr<Cell>& cell, PyObject* exception) {
   struct Work {
     std::shared_ptr<Cell> cell;
     PyObject* exception;
   };
-  auto work = std::make_unique<Work>(Work{seat.cell, exception});
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!seat.is_seated) return;
-    ++seat.cell->visitors;  // the interpreter stays until it is over
-  }
+  auto work = std::make_unique<Work>(Work{cell, exception});
   const auto body = [](void* given) -> void* {
     const std::unique_ptr<Work> own(static_cast<Work*>(given));
     PyThreadState* state = PyThreadState_New(own->cell->interpreter);
@@ -324,13 +376,14 @@ void Cells::interrupt(Seat& seat, PyObject* exception) {
     (void)work.release();
     ::pthread_detach(thread);
   } else {
-    --seat.cell->visitors;
+    --cell->visitors;
   }
 }
 
 // CPU time of each cell's thread, also inside one long call.
 void Cells::watch() {
   while (true) {
+    park_more();
     ::usleep(static_cast<useconds_t>(std::chrono::microseconds(kWatchPeriod).count()));
     std::vector<std::shared_ptr<Seat>> late;
     {
@@ -356,12 +409,11 @@ void Cells::watch() {
 void run_cells(Channel& channel, CellSettings settings) {
   static Cells cells(channel, std::move(settings));
   count_memory();
-  const int problem = forbid_processes();
-  if (problem != 0) ::_exit(1);
-  for (std::size_t i = 0; i < kParked; ++i) {
-    if (!cells.start_thread(Cells::cell_thread)) ::_exit(1);
+  is_worker = true;
+  if (forbid_processes() != 0 || hide_from_proc(channel_fd) != 0 || !channel.start_sender()) {
+    ::_exit(1);
   }
-  if (!cells.start_thread(Cells::watch_thread)) ::_exit(1);
+  if (!cells.start()) ::_exit(1);
   const WithoutGil released;
   cells.serve();
   ::_exit(0);

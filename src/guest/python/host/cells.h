@@ -21,9 +21,9 @@ struct CellSettings {
 // Serves cells until the supervisor is gone. The main thread, with the GIL.
 [[noreturn]] void run_cells(Channel& channel, CellSettings settings);
 
-// Prepares the interpreter that is current for the cell: where libraries are, what is standard,
-// what is loaded ahead. False with an exception set.
-bool prepare_interpreter(Cell& cell, const CellSettings& settings);
+// Prepares the interpreter that is current for whoever will have it: where libraries are, what is
+// standard, what is loaded ahead. False with an exception set.
+bool prepare_interpreter(Grants& grants, const CellSettings& settings);
 
 // Memory of cells (memory.cpp): what the interpreter allocates on a cell's thread is counted, and
 // beyond the cell's limit there is none. Before the first cell.

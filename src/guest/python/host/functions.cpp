@@ -28,17 +28,6 @@ PyObject* post(PyObject* /*self*/, PyObject* value) {
   return none_if(cell->send(Word::Post, message));
 }
 
-PyObject* explain_wait(Waited waited) {
-  if (waited == Waited::TimedOut) {
-    PyErr_SetString(PyExc_TimeoutError, "no message received");
-  } else if (waited == Waited::Ended) {
-    PyErr_SetString(PyExc_SystemExit, "the cell is ending");
-  } else if (PyErr_CheckSignals() == 0) {
-    PyErr_SetNone(PyExc_KeyboardInterrupt);
-  }
-  return nullptr;
-}
-
 PyObject* recv(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
   static const char* names[] = {"timeout", nullptr};
   PyObject* timeout = Py_None;
@@ -60,7 +49,7 @@ PyObject* recv(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
   if (cell == nullptr) return nullptr;
   Frame frame;
   const Waited waited = cell->await_post(patience, frame);
-  if (waited != Waited::Ready) return explain_wait(waited);
+  if (waited != Waited::Ready) return explain_wait(waited), nullptr;
   const Ref message = decode(frame.payload, frame.form);
   if (!message) return nullptr;
   PyObject* value = PyDict_GetItemString(message.get(), "value");
@@ -156,7 +145,7 @@ PyObject* request(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
   if (!cell->send(Word::Request, message)) return nullptr;
   Ref reply;
   const Waited waited = cell->await_reply(id, reply);
-  if (waited != Waited::Ready) return explain_wait(waited);
+  if (waited != Waited::Ready) return explain_wait(waited), nullptr;
   return take_reply(*cell, reply.get());
 }
 

@@ -68,6 +68,7 @@ bool Grants::read(PyObject* begin) {
   has_unix_ = flag_at(begin, "unix");
   cpu_ms_ = number_at(begin, "cpu_ms");
   memory_bytes_ = number_at(begin, "memory_bytes");
+  last_request_ = number_at(begin, "last_request").value_or(0);
   return PyErr_Occurred() == nullptr;
 }
 
@@ -106,7 +107,11 @@ bool Grants::may_load(std::string_view module) const {
   const std::string_view top = top_of(module);
   // Native calls from Python are a grant of their own, whoever wants them.
   if (top == "ctypes" || top == "_ctypes") return import("ctypes") == Verdict::Allow;
-  if (standard_.contains(std::string(top))) return true;
+  return standard_.contains(std::string(top)) || shares_package(module);
+}
+
+bool Grants::shares_package(std::string_view module) const {
+  const std::string_view top = top_of(module);
   return std::ranges::any_of(modules_, [&](const ModuleRule& rule) {
     return rule.verdict == Verdict::Allow && (rule.name.empty() || top_of(rule.name) == top);
   });

@@ -29,6 +29,8 @@ class Grants {
   // Whether a module may be loaded because code of a library wants it: everything of the standard
   // library that is not denied, and what shares its top package with a grant.
   bool may_load(std::string_view module) const;
+  // Whether it is of a package of which something is granted.
+  bool shares_package(std::string_view module) const;
   // Paths are absolute, without links in them.
   Verdict file_read(std::string_view path) const { return decide(reads_, path); }
   Verdict file_write(std::string_view path) const { return decide(writes_, path); }
@@ -46,6 +48,8 @@ class Grants {
   const std::vector<std::string>& capabilities() const { return capabilities_; }
   std::optional<std::uint64_t> cpu_ms() const { return cpu_ms_; }
   std::optional<std::uint64_t> memory_bytes() const { return memory_bytes_; }
+  // The number that requests count on from.
+  std::uint64_t last_request() const { return last_request_; }
 
  private:
   struct PathRule {
@@ -74,6 +78,7 @@ class Grants {
   bool has_unix_ = false;
   std::optional<std::uint64_t> cpu_ms_;
   std::optional<std::uint64_t> memory_bytes_;
+  std::uint64_t last_request_ = 0;
 };
 
 // Whether `path` is `root` or beneath it.

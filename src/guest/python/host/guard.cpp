@@ -2,6 +2,7 @@
 
 #include <climits>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
@@ -18,6 +19,7 @@ namespace glovebox::pyhost {
 
 thread_local GuardState guard_state;
 int channel_fd = 100;
+bool is_worker = false;
 
 namespace {
 
@@ -79,15 +81,142 @@ std::string resolve(const std::string& path) {
   }
 }
 
-// What a library does for itself, or a granted import does. Not every way into the import machinery
-// is an event: what it then reads and executes is asked about as well.
-bool is_library_work(const Cell& cell) {
-  return guard_state.import_depth > 0 || is_library_code(cell, Look::PastImportMachinery);
+// The directory that a relative path begins at. Nothing when it cannot be told: descriptors of a
+// worker belong to no cell, and one that is no directory leads nowhere.
+std::optional<std::string> base_of(int dir_fd) {
+  if (is_worker) return std::nullopt;
+  char buffer[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(dir_fd);
+  const ssize_t size = ::readlink(link.c_str(), buffer, sizeof(buffer));
+  if (size <= 0 || size == sizeof(buffer) || buffer[0] != '/') return std::nullopt;
+  return std::string(buffer, static_cast<std::size_t>(size));
+}
+
+// What leads past the guard: memory of processes, and their descriptors, whatever is granted.
+bool is_inside_process(std::string_view path) {
+  if (!path.starts_with("/proc/")) return false;
+  for (std::size_t at = path.find('/', 6); at != std::string_view::npos;) {
+    const std::size_t end = path.find('/', at + 1);
+    const std::string_view part = path.substr(at + 1, end - at - 1);
+    if (part == "mem" || part == "fd" || part == "map_files" || part == "root" || part == "cwd") {
+      return true;
+    }
+    at = end;
+  }
+  return false;
+}
+
+bool is_import_machinery(std::string_view file) {
+  return file.starts_with("<frozen importlib") || file.ends_with("/importlib/__init__.py") ||
+         file.ends_with("/importlib/_bootstrap.py") ||
+         file.ends_with("/importlib/_bootstrap_external.py");
+}
+
+enum class Whose : std::uint8_t { Cell, Library, Machinery };
+
+// Who acts at this moment, read off the frames of the thread.
+struct Standing {
+  Whose nearest = Whose::Cell;     // the innermost frame
+  Whose caller = Whose::Cell;      // the innermost that is not the import machinery's
+  bool is_statement = false;       // the caller is at an `import` of its own
+  bool is_granted_import = false;  // everything above the code that asked for an import is library
+  Ref code;                        // of the innermost frame
+
+  // What a library does for itself, or a granted import does. Not every way into the import
+  // machinery is an event: what it then reads and executes is asked about as well.
+  bool is_library_work() const { return is_granted_import || caller == Whose::Library; }
+};
+
+Ref code_of(const Ref& frame) {
+  return Ref(
+      reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame.get()))));
+}
+
+Whose owner_of(const Cell& cell, const Ref& code) {
+  const Ref file(PyObject_GetAttrString(code.get(), "co_filename"));
+  Py_ssize_t size = 0;
+  const char* name =
+      file && PyUnicode_Check(file.get()) ? PyUnicode_AsUTF8AndSize(file.get(), &size) : nullptr;
+  if (name == nullptr) return Whose::Cell;
+  const std::string_view text(name, static_cast<std::size_t>(size));
+  const bool is_library = text.starts_with("<frozen ") || cell.grants().is_library(text);
+  if (!is_library) return Whose::Cell;
+  return is_import_machinery(text) ? Whose::Machinery : Whose::Library;
+}
+
+int import_opcode = -1;  // of this interpreter's bytecode
+
+bool is_at_import(const Ref& frame, const Ref& code) {
+  const Ref at(PyObject_GetAttrString(frame.get(), "f_lasti"));
+  const Ref bytes(PyObject_GetAttrString(code.get(), "co_code"));
+  if (!at || !bytes || !PyLong_Check(at.get()) || !PyBytes_Check(bytes.get())) return false;
+  const Py_ssize_t offset = PyLong_AsSsize_t(at.get());
+  if (offset < 0 || offset >= PyBytes_Size(bytes.get())) return false;
+  return static_cast<unsigned char>(PyBytes_AsString(bytes.get())[offset]) == import_opcode;
+}
+
+// The machinery's functions act for whoever called them. With nobody below, that is a granted
+// import at the supervisor's wish, or nobody's.
+Standing find_standing(const Cell& cell) {
+  const SavedError saved;
+  Standing standing;
+  Ref frame = Ref::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  bool has_caller = false;
+  bool is_first = true;
+  const bool is_importing = guard_state.import_depth > 0;
+  while (frame && frame.get() != Py_None) {
+    if (is_importing && frame.get() == guard_state.import_frame) break;
+    Ref code = code_of(frame);
+    const Whose whose = owner_of(cell, code);
+    if (!has_caller && whose != Whose::Machinery) {
+      has_caller = true;
+      standing.caller = whose;
+      standing.is_statement = whose == Whose::Library && is_at_import(frame, code);
+    }
+    if (std::exchange(is_first, false)) {
+      standing.nearest = whose;
+      standing.code = std::move(code);
+    }
+    if (whose == Whose::Cell || (has_caller && !is_importing)) {
+      PyErr_Clear();
+      return standing;
+    }
+    frame = Ref(PyObject_GetAttrString(frame.get(), "f_back"));
+  }
+  standing.is_granted_import = is_importing;
+  PyErr_Clear();
+  return standing;
+}
+
+bool is_library_work(const Cell& cell) { return find_standing(cell).is_library_work(); }
+
+bool names_maker(const Ref& code, std::string_view event) {
+  const Ref names(PyObject_GetAttrString(code.get(), "co_names"));
+  const bool is_new = event == "code.__new__";
+  const bool is_function = event == "function.__new__";
+  const bool is_marshal = event.starts_with("marshal.");
+  for (Py_ssize_t i = 0; names && PyTuple_Check(names.get()) && i < PyTuple_Size(names.get());
+       ++i) {
+    const std::string name = to_utf8(PyTuple_GetItem(names.get(), i));
+    if (is_new        ? name == "replace" || name == "CodeType"
+        : is_function ? name == "FunctionType"
+        : is_marshal  ? name == "loads" || name == "load"
+                      : name == "exec" || name == "eval" || name == "compile") {
+      return true;
+    }
+  }
+  PyErr_Clear();
+  return false;
 }
 
 enum class Use : std::uint8_t { Read, Write };
 
-int check_path(Cell& cell, const char* act, PyObject* object, Use use) {
+int refuse_path(Cell& cell, const char* act, const std::string& what, Use use) {
+  return refuse(cell, cell.policy_error(), use == Use::Read ? "read_path" : "write_path",
+                std::string(act) + ":" + what, Verdict::Silent);
+}
+
+int check_path(Cell& cell, const char* act, PyObject* object, Use use, int dir_fd = AT_FDCWD) {
   if (PyLong_Check(object)) {
     const long fd = PyLong_AsLong(object);
     PyErr_Clear();
@@ -99,11 +228,18 @@ int check_path(Cell& cell, const char* act, PyObject* object, Use use) {
     const Ref here = make_text(".");
     return check_path(cell, act, here.get(), use);
   }
-  const auto text = path_text(object);
-  if (!text) return 0;  // no path at all: the call itself fails
+  // Anything else is turned into a number or a path by its own code, each time anew.
+  auto text = path_text(object);
+  if (!text) return refuse_path(cell, act, "(neither text nor bytes nor a number)", use);
+  if (dir_fd != AT_FDCWD && !text->starts_with('/')) {
+    const auto base = base_of(dir_fd);
+    if (!base) return refuse_path(cell, act, "(relative to a descriptor)" + *text, use);
+    text = *base + "/" + *text;
+  }
   const std::string path = resolve(*text);
   if (path == "/dev/null") return 0;
   const Grants& grants = cell.grants();
+  if (is_inside_process(path)) return refuse_path(cell, act, path, use);
   if (use == Use::Read && grants.is_library(path) && is_library_work(cell)) return 0;
   const Verdict verdict = use == Use::Read ? grants.file_read(path) : grants.file_write(path);
   if (verdict == Verdict::Allow) return 0;
@@ -111,15 +247,33 @@ int check_path(Cell& cell, const char* act, PyObject* object, Use use) {
                 std::string(act) + ":" + path, verdict);
 }
 
+// Some events say which directory a path is relative to, as a number or -1.
+int dir_fd_at(PyObject* arguments, Py_ssize_t index) {
+  PyObject* given = argument(arguments, index);
+  if (!PyLong_Check(given)) return AT_FDCWD;
+  const long fd = PyLong_AsLong(given);
+  PyErr_Clear();
+  return fd < 0 || fd > INT_MAX ? AT_FDCWD : static_cast<int>(fd);
+}
+
 int on_open(Cell& cell, const char* /*event*/, PyObject* arguments) {
   if (guard_state.is_compiling) {
     PyErr_SetString(cell.policy_error(), "source comes over the channel");
     return -1;
   }
+  PyObject* path = argument(arguments, 0);
   PyObject* flags = argument(arguments, 2);
   const long bits = PyLong_Check(flags) ? PyLong_AsLong(flags) : O_RDWR;
   const bool is_read = (bits & O_ACCMODE) == O_RDONLY && (bits & (O_CREAT | O_TRUNC)) == 0;
-  return check_path(cell, "open", argument(arguments, 0), is_read ? Use::Read : Use::Write);
+  const Use use = is_read ? Use::Read : Use::Write;
+  // os.open() has no mode, and does not tell what its path is relative to: our own does.
+  const auto dir_fd = std::exchange(guard_state.open_dir, std::nullopt);
+  if (argument(arguments, 1) != Py_None || dir_fd) {
+    return check_path(cell, "open", path, use, dir_fd.value_or(AT_FDCWD));
+  }
+  const auto text = path_text(path);
+  if (text && !text->starts_with('/')) return refuse_path(cell, "open", *text, use);
+  return check_path(cell, "open", path, use);
 }
 
 int on_read_path(Cell& cell, const char* event, PyObject* arguments) {
@@ -130,13 +284,22 @@ int on_write_path(Cell& cell, const char* event, PyObject* arguments) {
   return check_path(cell, event + 3, argument(arguments, 0), Use::Write);
 }
 
+template <Py_ssize_t kDirFd>
+int on_write_below(Cell& cell, const char* event, PyObject* arguments) {
+  return check_path(cell, event + 3, argument(arguments, 0), Use::Write,
+                    dir_fd_at(arguments, kDirFd));
+}
+
 int on_two_paths(Cell& cell, const char* event, PyObject* arguments) {
-  const int first = check_path(cell, event + 3, argument(arguments, 0), Use::Write);
-  return first != 0 ? first : check_path(cell, event + 3, argument(arguments, 1), Use::Write);
+  const int first =
+      check_path(cell, event + 3, argument(arguments, 0), Use::Write, dir_fd_at(arguments, 2));
+  return first != 0 ? first
+                    : check_path(cell, event + 3, argument(arguments, 1), Use::Write,
+                                 dir_fd_at(arguments, 3));
 }
 
 int on_symlink(Cell& cell, const char* event, PyObject* arguments) {
-  return check_path(cell, event + 3, argument(arguments, 1), Use::Write);
+  return check_path(cell, event + 3, argument(arguments, 1), Use::Write, dir_fd_at(arguments, 2));
 }
 
 int on_database(Cell& cell, const char* /*event*/, PyObject* arguments) {
@@ -204,26 +367,25 @@ int on_insight(Cell& cell, const char* event, PyObject* arguments) {
   return on_module(cell, event, arguments);
 }
 
+// Code is made where the function that makes it is named: what was handed to a library and is
+// called by it has no name there.
 int on_code(Cell& cell, const char* event, PyObject* /*arguments*/) {
   if (guard_state.may_compile) {
     guard_state.may_compile = false;
     return 0;
   }
-  if (is_library_work(cell)) return 0;
+  const Standing standing = find_standing(cell);
+  if (standing.nearest == Whose::Machinery
+          ? standing.is_library_work()
+          : standing.nearest == Whose::Library && names_maker(standing.code, event)) {
+    return 0;
+  }
   return needs_module(cell, event, "builtins");
 }
 
 int on_import(Cell& cell, const char* /*event*/, PyObject* arguments) {
   PyObject* name = argument(arguments, 0);
-  if (!PyUnicode_Check(name)) return 0;
-  const std::string module = to_utf8(name);
-  const Grants& grants = cell.grants();
-  const Verdict verdict = grants.import(module);
-  if (verdict == Verdict::Allow) return 0;
-  // Libraries in C import helpers of theirs, whose names begin so, without a frame of their own.
-  const bool is_inner = module.starts_with('_') || is_library_work(cell);
-  if (is_inner && grants.may_load(module)) return 0;
-  return refuse(cell, cell.import_denied(), "import", "import:" + module, verdict);
+  return PyUnicode_Check(name) ? check_import(cell, to_utf8(name)) : 0;
 }
 
 int on_never(Cell& cell, const char* event, PyObject* /*arguments*/) {
@@ -270,13 +432,13 @@ constexpr Event kEvents[] = {
     {"os.chdir", on_read_path},
     {"os.getxattr", on_read_path},
     {"os.listxattr", on_read_path},
-    {"os.mkdir", on_write_path},
-    {"os.remove", on_write_path},
-    {"os.rmdir", on_write_path},
+    {"os.mkdir", on_write_below<2>},
+    {"os.remove", on_write_below<1>},
+    {"os.rmdir", on_write_below<1>},
     {"os.truncate", on_write_path},
-    {"os.chmod", on_write_path},
-    {"os.chown", on_write_path},
-    {"os.utime", on_write_path},
+    {"os.chmod", on_write_below<2>},
+    {"os.chown", on_write_below<3>},
+    {"os.utime", on_write_below<3>},
     {"os.setxattr", on_write_path},
     {"os.removexattr", on_write_path},
     {"os.lockf", on_harmless},
@@ -338,36 +500,36 @@ int audit(const char* event, PyObject* arguments, void* /*data*/) {
   return verdict;
 }
 
-bool is_import_machinery(std::string_view file) {
-  return file.starts_with("<frozen importlib") || file.ends_with("/importlib/__init__.py") ||
-         file.ends_with("/importlib/_bootstrap.py") ||
-         file.ends_with("/importlib/_bootstrap_external.py");
-}
-
 }  // namespace
 
-bool is_library_code(const Cell& cell, Look look) {
+bool is_library_code(const Cell& cell) {
   const bool was_inside = std::exchange(is_inside, true);
-  const SavedError saved;
-  Ref frame = Ref::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-  bool is_library = false;
-  while (frame && frame.get() != Py_None) {
-    const Ref code(reinterpret_cast<PyObject*>(
-        PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame.get()))));
-    const Ref file(PyObject_GetAttrString(code.get(), "co_filename"));
-    Py_ssize_t size = 0;
-    const char* name =
-        file && PyUnicode_Check(file.get()) ? PyUnicode_AsUTF8AndSize(file.get(), &size) : nullptr;
-    if (name == nullptr) break;
-    const std::string_view text(name, static_cast<std::size_t>(size));
-    is_library = text.starts_with("<frozen ") || cell.grants().is_library(text);
-    // Importing by the machinery's functions is importing by whoever called them.
-    if (look == Look::Nearest || !is_import_machinery(text)) break;
-    frame = Ref(PyObject_GetAttrString(frame.get(), "f_back"));
-  }
-  PyErr_Clear();
+  const bool is_library = find_standing(cell).nearest != Whose::Cell;
   is_inside = was_inside;
   return is_library;
+}
+
+bool is_helper(std::string_view module) {
+  static constexpr std::string_view kHelpers[] = {
+      "_strptime", "_compat_pickle", "collections.abc", "copyreg",
+      "io",        "numbers",        "unicodedata",     "warnings"};
+  return std::ranges::find(kHelpers, module) != std::end(kHelpers);
+}
+
+int check_import(Cell& cell, const std::string& module) {
+  const Grants& grants = cell.grants();
+  const Verdict verdict = grants.import(module);
+  if (verdict == Verdict::Allow) return 0;
+  const bool was_inside = std::exchange(is_inside, true);
+  const Standing standing = find_standing(cell);
+  is_inside = was_inside;
+  // By a statement, while it is itself loaded, or of its own package: everything. By name, and then
+  // the name may be anybody's, what does no harm.
+  const bool is_own = standing.is_granted_import || standing.is_statement ||
+                      (standing.caller == Whose::Library && grants.shares_package(module));
+  const bool is_harmless = is_helper(module) || module.starts_with("encodings.");
+  if ((is_own || is_harmless) && grants.may_load(module)) return 0;
+  return refuse(cell, cell.import_denied(), "import", "import:" + module, verdict);
 }
 
 int refuse(Cell& cell, PyObject* error, const std::string& capability, const std::string& action,
@@ -382,6 +544,15 @@ int refuse(Cell& cell, PyObject* error, const std::string& capability, const std
   return -1;
 }
 
-bool install_guard() { return PySys_AddAuditHook(audit, nullptr) == 0; }
+bool install_guard() {
+  const Ref opcode(PyImport_ImportModule("opcode"));
+  const Ref numbers(opcode ? PyObject_GetAttrString(opcode.get(), "opmap") : nullptr);
+  PyObject* found = numbers && PyDict_Check(numbers.get())
+                        ? PyDict_GetItemString(numbers.get(), "IMPORT_NAME")
+                        : nullptr;
+  if (found == nullptr || !PyLong_Check(found)) return false;
+  import_opcode = static_cast<int>(PyLong_AsLong(found));
+  return PySys_AddAuditHook(audit, nullptr) == 0;
+}
 
 }  // namespace glovebox::pyhost

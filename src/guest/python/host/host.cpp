@@ -59,6 +59,8 @@ struct Reader {
           id = (id << 8) | static_cast<unsigned char>(frame.payload[static_cast<std::size_t>(i)]);
         }
         cell.cancel(id);
+      } else if (order == Order::Room) {
+        cell.make_room(frame.payload);
       } else if (order == Order::End) {
         break;
       } else {
@@ -100,7 +102,7 @@ std::string text_of_sys(const char* name) {
 }
 
 // Library roots: where sys.path leads, and the directories of packages, which site would add.
-bool set_libraries(Cell& cell, const std::string& environment, const std::string& own) {
+bool set_libraries(Grants& grants, const std::string& environment, const std::string& own) {
   PyObject* path = PySys_GetObject("path");
   if (path == nullptr || !PyList_Check(path)) return false;
   PyObject* version = PySys_GetObject("version_info");
@@ -118,13 +120,13 @@ bool set_libraries(Cell& cell, const std::string& environment, const std::string
   }
   for (Py_ssize_t i = 0; i < PyList_Size(path); ++i) {
     PyObject* entry = PyList_GetItem(path, i);
-    if (PyUnicode_Check(entry)) cell.grants().add_library(to_utf8(entry));
+    if (PyUnicode_Check(entry)) grants.add_library(to_utf8(entry));
   }
-  cell.grants().add_library(own);
+  grants.add_library(own);
   return true;
 }
 
-bool set_standard(Cell& cell) {
+bool set_standard(Grants& grants) {
   PyObject* names = PySys_GetObject("stdlib_module_names");
   const Ref list(names == nullptr ? nullptr : PySequence_List(names));
   if (!list) return false;
@@ -132,7 +134,7 @@ bool set_standard(Cell& cell) {
   for (Py_ssize_t i = 0; i < PyList_Size(list.get()); ++i) {
     standard.insert(to_utf8(PyList_GetItem(list.get(), i)));
   }
-  cell.grants().set_standard(std::move(standard));
+  grants.set_standard(std::move(standard));
   return true;
 }
 
@@ -192,7 +194,7 @@ bool preload(const std::vector<std::string>& modules) {
 [[noreturn]] void run_alone(Channel& channel, const CellSettings& settings) {
   static Cell cell(channel, 0);
   cell.set_thread(::pthread_self(), Cell::Interrupt::Signal);
-  if (!prepare_interpreter(cell, settings) || !freeze()) give_up();
+  if (!prepare_interpreter(cell.grants(), settings) || !freeze()) give_up();
   struct sigaction action{};
   action.sa_handler = on_interrupt;
   (void)::sigaction(SIGINT, &action, nullptr);  // a number that exists and a handler
@@ -221,15 +223,15 @@ PyObject* main_function(PyObject* /*self*/, PyObject* arguments) {
   }
   if (std::string_view(mode) != "cells") run_alone(channel, settings);
   // Whether the preloads are there is found out now, not by the first cell.
-  Cell first(channel, 0);
+  Grants first;
   if (!prepare_interpreter(first, settings) || !say_ready(channel)) give_up();
   run_cells(channel, std::move(settings));
 }
 
 }  // namespace
 
-bool prepare_interpreter(Cell& cell, const CellSettings& settings) {
-  return set_libraries(cell, settings.environment, settings.own) && set_standard(cell) &&
+bool prepare_interpreter(Grants& grants, const CellSettings& settings) {
+  return set_libraries(grants, settings.environment, settings.own) && set_standard(grants) &&
          preload(settings.modules);
 }
 

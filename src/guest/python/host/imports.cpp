@@ -6,9 +6,14 @@
 #include "guest/python/host/cell.h"
 #include "guest/python/host/guard.h"
 
+#include <climits>
+
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <vector>
+
+#include <fcntl.h>
 
 namespace glovebox::pyhost {
 namespace {
@@ -17,13 +22,9 @@ namespace {
 constexpr std::array kCodeMakers = {"exec", "eval", "compile"};
 
 // What functions in C import when they are called, through the __import__ of whoever called them:
-// always with an empty list of names, which no statement has. They hold no powers of their own.
-constexpr std::array kHelpers = {"_strptime", "_compat_pickle", "collections.abc", "copyreg",
-                                 "io",        "numbers",        "unicodedata",     "warnings"};
-
-bool is_helper(const std::string& module, PyObject* names) {
-  return names != nullptr && PyList_Check(names) && PyList_Size(names) == 0 &&
-         std::ranges::find(kHelpers, module) != kHelpers.end();
+// always with an empty list of names, which no statement has.
+bool is_helper_call(const std::string& module, PyObject* names) {
+  return names != nullptr && PyList_Check(names) && PyList_Size(names) == 0 && is_helper(module);
 }
 
 bool is_granted(const Cell& cell, const std::string& module) {
@@ -41,9 +42,12 @@ Ref deny(Cell& cell, const std::string& module) {
 Ref load(const std::string& module) {
   const Ref any_name(Py_BuildValue("(s)", "__name__"));
   if (!any_name) return Ref();
+  PyObject* const asking = reinterpret_cast<PyObject*>(PyEval_GetFrame());
+  PyObject* const outer = std::exchange(guard_state.import_frame, asking);
   ++guard_state.import_depth;
   Ref loaded(PyImport_ImportModuleLevel(module.c_str(), nullptr, nullptr, any_name.get(), 0));
   --guard_state.import_depth;
+  guard_state.import_frame = outer;
   return loaded;
 }
 
@@ -148,6 +152,85 @@ PyObject* import_function(PyObject* /*self*/, PyObject* arguments, PyObject* nam
   return import_for_cell(*cell, name, names == Py_None ? nullptr : names).release();
 }
 
+// Built-in modules that are there from the start. Another copy of one would have what was taken out
+// of the first.
+constexpr std::array<std::string_view, 5> kMadeOnce = {"posix", "_thread", "_imp", "sys",
+                                                       "builtins"};
+
+// In the place of _imp.create_builtin, which tells nobody.
+PyObject* create_builtin(PyObject* /*self*/, PyObject* spec) {
+  Cell* cell = current_cell();
+  const Ref name(PyObject_GetAttrString(spec, "name"));
+  if (!name) return nullptr;
+  if (cell == nullptr || !PyUnicode_Check(name.get())) {
+    PyErr_SetString(PyExc_ImportError, "a built-in module has a name");
+    return nullptr;
+  }
+  const std::string module = to_utf8(name.get());
+  if (std::ranges::find(kMadeOnce, module) != kMadeOnce.end()) {
+    (void)refuse(*cell, cell->import_denied(), "import", "import:" + module, Verdict::Deny);
+    return nullptr;
+  }
+  if (check_import(*cell, module) != 0) return nullptr;
+  // With a name that is read once: a spec's own could change.
+  const Ref plain = make_text(module);
+  const Ref once(plain ? PyModule_NewObject(plain.get()) : nullptr);
+  if (!once || PyObject_SetAttrString(once.get(), "name", plain.get()) != 0) return nullptr;
+  return PyObject_CallFunctionObjArgs(cell->create_builtin.get(), once.get(), nullptr);
+}
+
+// In the place of _imp._fix_co_filename: whose code it is depends on the name that it was made
+// with.
+PyObject* keep_filename(PyObject* /*self*/, PyObject* /*arguments*/) { Py_RETURN_NONE; }
+
+// In the place of posix.open: its event does not tell what a path is relative to. Everything that
+// could run code is turned into plain values first.
+PyObject* open_file(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
+  static const char* words[] = {"path", "flags", "mode", "dir_fd", nullptr};
+  PyObject* path = nullptr;
+  int flags = 0;
+  int mode = 0777;
+  PyObject* dir_fd = Py_None;
+  if (PyArg_ParseTupleAndKeywords(arguments, named, "Oi|i$O:open", const_cast<char**>(words), &path,
+                                  &flags, &mode, &dir_fd) == 0) {
+    return nullptr;
+  }
+  Cell* cell = current_cell();
+  if (cell == nullptr) return PyErr_SetString(PyExc_OSError, "the cell has ended"), nullptr;
+  const Ref text(PyOS_FSPath(path));
+  if (!text) return nullptr;
+  const Ref number(dir_fd == Py_None ? Ref::borrow(Py_None).release() : PyNumber_Index(dir_fd));
+  if (!number) return nullptr;
+  const long fd = dir_fd == Py_None ? AT_FDCWD : PyLong_AsLong(number.get());
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  const Ref positional(Py_BuildValue("(Oii)", text.get(), flags, mode));
+  const Ref by_name(Py_BuildValue("{s:O}", "dir_fd", number.get()));
+  if (!positional || !by_name) return nullptr;
+  guard_state.open_dir = static_cast<int>(std::clamp<long>(fd, AT_FDCWD, INT_MAX));
+  PyObject* opened = PyObject_Call(cell->os_open.get(), positional.get(), by_name.get());
+  guard_state.open_dir.reset();
+  return opened;
+}
+
+PyMethodDef kCreateBuiltin = {"create_builtin", create_builtin, METH_O, nullptr};
+PyMethodDef kKeepFilename = {"_fix_co_filename", keep_filename, METH_VARARGS, nullptr};
+PyMethodDef kOpen = {"open", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(open_file)),
+                     METH_VARARGS | METH_KEYWORDS, nullptr};
+
+// Puts a function of ours into a module, and gives what was there.
+Ref replace(const char* module, PyMethodDef* method) {
+  const Ref loaded(PyImport_ImportModule(module));
+  if (!loaded) return Ref();
+  Ref original(PyObject_GetAttrString(loaded.get(), method->ml_name));
+  const Ref name = make_text(module);
+  const Ref function(PyCFunction_NewEx(method, nullptr, name.get()));
+  if (!original || !function ||
+      PyObject_SetAttrString(loaded.get(), method->ml_name, function.get()) != 0) {
+    return Ref();
+  }
+  return original;
+}
+
 PyMethodDef kImport = {"__import__",
                        reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(import_function)),
                        METH_VARARGS | METH_KEYWORDS, nullptr};
@@ -157,7 +240,7 @@ PyMethodDef kImport = {"__import__",
 // No names at all is the statement `import a.b`; an empty tuple asks for the module a.b itself.
 Ref import_for_cell(Cell& cell, const std::string& name, PyObject* names) {
   const std::vector<std::string> wanted = texts_of(names);
-  if (!is_granted(cell, name) && is_helper(name, names) && cell.grants().may_load(name)) {
+  if (!is_granted(cell, name) && is_helper_call(name, names) && cell.grants().may_load(name)) {
     return load(name);
   }
   if (!is_granted(cell, name))
@@ -166,6 +249,17 @@ Ref import_for_cell(Cell& cell, const std::string& name, PyObject* names) {
   Ref module = load(name);
   if (!module || !check_names(cell, module, name, names)) return Ref();
   return module;
+}
+
+bool replace_functions(Cell& cell) {
+  cell.create_builtin = replace("_imp", &kCreateBuiltin);
+  cell.os_open = replace("posix", &kOpen);
+  if (!cell.create_builtin || !cell.os_open || !replace("_imp", &kKeepFilename)) return false;
+  // Where `os` was loaded ahead, it has a name of its own for it.
+  PyObject* modules = PySys_GetObject("modules");
+  const bool has_os =
+      modules != nullptr && PyDict_Check(modules) && PyDict_GetItemString(modules, "os") != nullptr;
+  return !has_os || replace("os", &kOpen);
 }
 
 Ref make_builtins(Cell& cell) {

@@ -1,5 +1,6 @@
 #include "guest/python/host/value.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -39,6 +40,26 @@ const Dtype* find_dtype(const char* format, Py_ssize_t size) {
   return nullptr;
 }
 
+// How many bytes the first character of a text takes, or 0 when it is none.
+std::size_t character_size(std::string_view text) {
+  const auto byte = [&](std::size_t at) -> unsigned {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first >= 0xc2 && first < 0xe0   ? 2
+                           : first >= 0xe0 && first < 0xf0 ? 3
+                           : first >= 0xf0 && first < 0xf5 ? 4
+                                                           : 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than need be, halves of pairs, and beyond the last character.
+  const bool is_wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
+                        (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90);
+  return is_wrong ? 0 : size;
+}
+
 void append_escaped(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
@@ -65,7 +86,17 @@ Encoder::~Encoder() {
   for (Py_buffer& view : held_) PyBuffer_Release(&view);
 }
 
-void Encoder::text(std::string_view utf8) { append_escaped(head_, utf8); }
+// Paths are any bytes, and what is cut may end within a character.
+void Encoder::text(std::string_view utf8) {
+  std::string plain;
+  plain.reserve(utf8.size());
+  while (!utf8.empty()) {
+    const std::size_t size = character_size(utf8);
+    plain += size == 0 ? std::string_view("?") : utf8.substr(0, size);
+    utf8.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  append_escaped(head_, plain);
+}
 
 void Encoder::number(long long number) { head_ += std::to_string(number); }
 
@@ -73,7 +104,7 @@ bool Encoder::text_of(PyObject* unicode) {
   Py_ssize_t size = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(unicode, &size);
   if (bytes == nullptr) return false;  // a lone surrogate: UnicodeEncodeError says so
-  text({bytes, static_cast<std::size_t>(size)});
+  append_escaped(head_, {bytes, static_cast<std::size_t>(size)});
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <ctime>
+#include <vector>
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -14,6 +15,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +24,7 @@ namespace {
 
 constexpr std::uint32_t kAllow = SECCOMP_RET_ALLOW;
 constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
+constexpr std::uint32_t kNoDescriptor = SECCOMP_RET_ERRNO | EBADF;
 constexpr std::uint32_t kMissing = SECCOMP_RET_ERRNO | ENOSYS;
 
 constexpr sock_filter load(std::uint32_t offset) {
@@ -80,6 +83,55 @@ int forbid_processes() {
     return on_failure();
   }
   return 0;
+}
+
+int forbid_descriptors(int first) {
+  // With a descriptor as their first argument.
+  constexpr std::array kUses = {
+      __NR_read,   __NR_write,   __NR_readv,   __NR_writev,   __NR_pread64, __NR_pwrite64,
+      __NR_preadv, __NR_pwritev, __NR_preadv2, __NR_pwritev2, __NR_close,   __NR_dup,
+      __NR_dup3,   __NR_fcntl,   __NR_ioctl,   __NR_vmsplice, __NR_fchmod,  __NR_fchown};
+  // Those with two, or a range of them, or other ways to them: a cell has no use for any.
+  constexpr std::array kOthers = {__NR_sendfile,        __NR_splice,      __NR_tee,
+                                  __NR_copy_file_range, __NR_close_range, __NR_pidfd_getfd,
+                                  __NR_io_uring_setup};
+  std::vector<sock_filter> filter{load(offsetof(seccomp_data, nr))};
+  // Behind the two lists: allow, refuse, look.
+  std::size_t left = kUses.size() + kOthers.size() + 1;
+  for (const int call : kOthers) {
+    filter.push_back(equal(static_cast<std::uint32_t>(call), static_cast<std::uint8_t>(left), 0));
+    --left;
+  }
+#ifdef __NR_dup2
+  constexpr int kDup2 = __NR_dup2;
+#else
+  constexpr int kDup2 = __NR_dup3;
+#endif
+  filter.push_back(
+      equal(static_cast<std::uint32_t>(kDup2), static_cast<std::uint8_t>(left + 1), 0));
+  --left;
+  for (const int call : kUses) {
+    filter.push_back(
+        equal(static_cast<std::uint32_t>(call), static_cast<std::uint8_t>(left + 1), 0));
+    --left;
+  }
+  filter.push_back(answer(kAllow));
+  filter.push_back(answer(kNoDescriptor));
+  filter.push_back(load(offsetof(seccomp_data, args)));
+  filter.push_back(equal(static_cast<std::uint32_t>(first), 2, 0));
+  filter.push_back(equal(static_cast<std::uint32_t>(first) + 1, 1, 0));
+  filter.push_back(answer(kAllow));
+  filter.push_back(answer(kNoDescriptor));
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : on_failure();
+}
+
+int hide_from_proc(int first) {
+  // A process may always follow the names of its own descriptors, and then it is the pipe that is
+  // asked. One that belongs to somebody else says no already.
+  (void)::fchmod(first, 0);
+  (void)::fchmod(first + 1, 0);
+  return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : on_failure();
 }
 
 int limit_cpu(std::uint64_t ms) {

@@ -22,4 +22,11 @@ int limit_cpu(std::uint64_t ms);
 // Data of this process, so that running out is a MemoryError. errno, or 0.
 int limit_memory(std::uint64_t bytes);
 
+// The calling thread, and those that it starts, cannot read, write, close or copy these two
+// descriptors. Other threads can.
+int forbid_descriptors(int first);
+
+// Nobody opens this process's memory, or these two descriptors, by their names in /proc.
+int hide_from_proc(int first);
+
 }  // namespace glovebox::pyhost

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -14,6 +16,17 @@ namespace {
 constexpr std::size_t kHeader = 12;
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 constexpr std::size_t kMostParts = 64;
+
+// A pipe that has carried a large payload gets more room: with the usual 64 KiB both sides wake
+// each other for every piece. Only then, because what all pipes of a user may take is bounded.
+constexpr std::size_t kLarge = std::size_t{64} << 10;
+constexpr int kWidePipe = 1 << 20;
+
+void widen(int pipe, std::size_t payload, bool& is_wide) {
+  if (payload <= kLarge || is_wide) return;
+  is_wide = true;
+  (void)::fcntl(pipe, F_SETPIPE_SZ, kWidePipe);  // without it, it is as it was
+}
 
 void put_u32(char* at, std::size_t value) {
   for (int i = 0; i < 4; ++i) at[i] = static_cast<char>(value >> (8 * i));
@@ -66,11 +79,15 @@ bool Channel::receive(Frame& frame) {
   frame.kind = static_cast<std::uint8_t>(header[4]);
   frame.form = static_cast<Form>(header[5]);
   frame.cell = get_u32(header.data() + 8);
+  widen(in_, size, is_in_wide_);
   frame.payload.resize(size);
   return read_all(frame.payload.data(), size);
 }
 
 bool Channel::write_all(std::vector<Blob>& parts) {
+  std::size_t size = 0;
+  for (const Blob& part : parts) size += part.size();
+  widen(out_, size, is_out_wide_);
   std::size_t first = 0;
   while (first < parts.size()) {
     std::array<iovec, kMostParts> list{};
@@ -88,12 +105,17 @@ bool Channel::write_all(std::vector<Blob>& parts) {
   return true;
 }
 
+std::size_t Channel::payload_size(std::string_view head, const std::vector<Blob>& blobs) {
+  std::size_t size = head.size() + (blobs.empty() ? 0 : 4);
+  for (const Blob& blob : blobs) size += blob.size();
+  return size;
+}
+
 bool Channel::send(Word word, std::uint32_t cell, std::string_view head,
                    const std::vector<Blob>& blobs) {
   std::array<char, kHeader + 4> header{};
   const bool is_binary = !blobs.empty();
-  std::size_t size = head.size() + (is_binary ? 4 : 0);
-  for (const Blob& blob : blobs) size += blob.size();
+  const std::size_t size = payload_size(head, blobs);
   if (size > kMaxPayload) return false;
   put_u32(header.data(), size);
   header[4] = static_cast<char>(word);
@@ -102,8 +124,39 @@ bool Channel::send(Word word, std::uint32_t cell, std::string_view head,
   put_u32(header.data() + kHeader, head.size());
   std::vector<Blob> parts{Blob(header.data(), kHeader + (is_binary ? 4 : 0)), Blob(head)};
   parts.insert(parts.end(), blobs.begin(), blobs.end());
+  std::unique_lock lock(sending_);
+  if (!has_sender_) return write_all(parts);
+  Outgoing outgoing{parts};
+  outgoing_.push_back(&outgoing);
+  waiting_.notify_one();
+  while (!outgoing.is_done) outgoing.done.wait(lock);
+  return outgoing.is_sent;
+}
+
+void Channel::send_for_others() {
+  std::unique_lock lock(sending_);
+  while (true) {
+    while (outgoing_.empty()) waiting_.wait(lock);
+    Outgoing& next = *outgoing_.front();
+    outgoing_.pop_front();
+    lock.unlock();
+    const bool is_sent = write_all(next.parts);
+    lock.lock();
+    next.is_sent = is_sent;
+    next.is_done = true;
+    next.done.notify_one();
+  }
+}
+
+bool Channel::start_sender() {
+  const auto body = [](void* self) -> void* {
+    static_cast<Channel*>(self)->send_for_others();
+    return nullptr;
+  };
+  pthread_t thread{};
   const std::scoped_lock lock(sending_);
-  return write_all(parts);
+  has_sender_ = ::pthread_create(&thread, nullptr, body, this) == 0;
+  return has_sender_;
 }
 
 }  // namespace glovebox::pyhost

@@ -8,8 +8,10 @@
 // supervisor believes a frame no further than that.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <span>
 #include <string>
@@ -30,6 +32,7 @@ enum class Order : std::uint8_t {
   Reply = 4,      // the answer to a request
   Cancel = 5,     // the operation with the id in the payload (u64)
   End = 6,        // the cell ends
+  Room = 7,       // how many messages and bytes were taken off the cell's hands, in all (u64 each)
 };
 
 // From the host.
@@ -58,18 +61,36 @@ class Channel {
 
   // Waits for the next frame. False when the supervisor is gone or breaks the rules.
   bool receive(Frame& frame);
+  static std::size_t payload_size(std::string_view head, const std::vector<Blob>& blobs);
+  // From here on another thread does the writing: those who send may be refused the descriptor.
+  // Before the first of them is. False when there is no thread to be had.
+  bool start_sender();
   // Waits until all of it is in the pipe. Call it without the GIL. False when nobody reads.
   bool send(Word word, std::uint32_t cell, std::string_view head, const std::vector<Blob>& blobs);
 
  private:
   bool read_all(char* into, std::size_t size);
   bool write_all(std::vector<Blob>& parts);
+  void send_for_others();
+
+  // What somebody waits to be sent, in memory of theirs.
+  struct Outgoing {
+    std::vector<Blob>& parts;
+    std::condition_variable done{};
+    bool is_done = false;
+    bool is_sent = false;
+  };
 
   int in_;
   int out_;
+  bool is_in_wide_ = false;
+  bool is_out_wide_ = false;
   std::string buffer_;
   std::size_t used_ = 0;
   std::mutex sending_;
+  std::condition_variable waiting_;
+  std::deque<Outgoing*> outgoing_;
+  bool has_sender_ = false;
 };
 
 }  // namespace glovebox::pyhost
