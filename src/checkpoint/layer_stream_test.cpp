@@ -56,7 +56,6 @@ class LayerStream : public testing::Test {
     ASSERT_TRUE(content) << content.error().message;
     content_ = *content;
     bounds_.told = content_;
-    bounds_.told = content_;
     ASSERT_TRUE(records.end());
     ASSERT_TRUE((*writer)->finish());
   }
