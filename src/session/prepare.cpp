@@ -122,6 +122,17 @@ Result<void> check_known_missing(const std::optional<KnownPlaces>& known, const 
   return fail(Code::Denied, "{}: what the session was handed is not there any more", asked);
 }
 
+// An interpreter is looked for by its name each time: it must be found where it was. Of a session
+// of a former service, and of a checkpoint, that is not known.
+Result<void> check_known_interpreter(const std::optional<KnownPlaces>& known,
+                                     const host::PathFacts& found) {
+  if (!known || known->empty() || known->contains(found.path)) {
+    return check_known(known, found.path, found);
+  }
+  return fail(Code::Denied, "python.interpreter: {} is not what the session was handed",
+              found.path);
+}
+
 // And for paths of capabilities: each still means itself, and was resolved to itself when the spec
 // was filled.
 Result<void> check_known_rules(const authority::AuthoritySet& set, const plan::SandboxSpec& spec) {
@@ -328,6 +339,7 @@ Result<void> Preparer::add_python(Draft& draft) const {
     const plan::Workspace& place = draft.spec.workspaces[i];
     TRY_VOID(check_place(draft, place));
     TRY_VOID(check_interpreter_place(place.at.path));
+    TRY_VOID(check_known_interpreter(draft.known, place.at));
   }
   return {};
 }

@@ -22,7 +22,7 @@ enum class OnMisfit : std::uint8_t { Fail, LeaveOut };
 // Whether it is what the box made that cannot be on this disk, and never will.
 bool is_misfit(const Error& error) {
   switch (error.os_errno) {
-    case 0: return true;  // our own bounds
+    case 0:  // our own bounds
     case EFBIG:
     case EINVAL:
     case ENAMETOOLONG:

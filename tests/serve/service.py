@@ -129,7 +129,11 @@ class Service:
             subprocess.run(["chown", "-R", f"{USER}:{USER}", str(self.base)], check=True)
         self.log = []
         self.process = None
-        self.start()
+        try:
+            self.start()
+        except RuntimeError:
+            self.close()
+            raise
 
     def start(self):
         words = AS_USER if TIER == "user" else []

@@ -83,6 +83,23 @@ class Places(ServiceTest):
         self.assertEqual(session.post("/recycle").status, 200)
         self.assertEqual(session.out(f"cat {granted}/file"), "mine")
 
+    def test_a_link_in_place_of_an_interpreter(self):
+        for place in (self.project + "/venv", str(self.outside / "venv")):
+            subprocess.run(["/usr/bin/python3", "-m", "venv", "--symlinks", "--without-pip", place], check=True)
+            if TIER == "user":
+                subprocess.run(["chown", "-hR", str(USER), place], check=True)
+        made = self.service.post("/v1/isolated/session",
+                                 {"python": {"interpreter": self.project + "/venv/bin/python3"}})
+        self.assertStatus(made, 201)
+        session = Session(self.service, made.json["session_id"])
+        self.addCleanup(session.delete)
+        self.writer.out(f"mv venv old; ln -s {self.outside}/venv venv")
+        answer = session.post("/recycle")
+        self.assertStatus(answer, 403)
+        self.assertIn(str(self.outside), answer.json["message"])
+        self.writer.out("rm venv; mv old venv")
+        self.assertStatus(session.post("/recycle"), 200)
+
     def test_a_link_in_place_of_a_bind(self):
         shared = self.service.data / self.name
         (shared / "mine").mkdir(parents=True)
