@@ -398,7 +398,9 @@ class Protocol(ExplicitTest):
 
     def test_cancelling_interrupts(self):
         self.repl("1")
-        number = self.server.start_repl("import time\nprint('x')\ntime.sleep(100)")
+        number = self.server.start_repl("import time\nopen('begun', 'w').close()\ntime.sleep(100)")
+        while not os.path.exists(self.cwd + "/begun"):  # a call that has not begun is dropped, and interrupts nothing
+            time.sleep(0.01)
         self.server.send({"method": "notifications/cancelled", "params": {"requestId": number}})
         # The call is over without an answer, and its code was interrupted.
         text = ""

@@ -11,7 +11,7 @@ from test_reload import Echo
 # Echoes to one client, and when that is gone tries to listen again.
 SERVER = """
 import os, socket, sys
-listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
 open("/tmp/listens", "w").close()
 client = listener.accept()[0]
 try:
@@ -87,11 +87,11 @@ class Narrow(ServiceTest):
 
     def test_ports_are_closed_with_what_came_of_them(self):
         with socket.socket() as free:
-            free.bind(("127.60.0.3", 0))
+            free.bind(("127.0.0.1", 0))
             where = free.getsockname()
-        session = self.session(capabilities=[{"kind": "listen_tcp", "host": where[0], "port": where[1]}])
+        session = self.session(capabilities=[{"kind": "listen_tcp", "host": "0.0.0.0", "port": where[1]}])
         session.out(f"cat > /tmp/serve.py <<'END'\n{SERVER}\nEND")
-        session.post("/run", {"code": f"python3 /tmp/serve.py {where[0]} {where[1]}", "background": True})
+        session.post("/run", {"code": f"python3 /tmp/serve.py {where[1]}", "background": True})
         self.assertTrue(wait_until(lambda: session.run("test -e /tmp/listens").exit_code == 0))
         with socket.create_connection(where, timeout=PATIENCE) as client:
             client.sendall(b"one")
