@@ -81,6 +81,17 @@ bool is_budget(std::string_view reason) {
          reason == "pids";
 }
 
+// What a request tried, in the words of a denial: places that differ are told one by one.
+std::string attempted(const json::object& head) {
+  std::string words =
+      fmt::format("request:{}.{}", text_of(head, "capability"), text_of(head, "action"));
+  const json::value* payload = head.if_contains("payload");
+  if (payload == nullptr || !payload->is_object()) return words;
+  const std::string host = text_at(payload->as_object(), "host");
+  if (host.empty()) return words;
+  return fmt::format("{} {}:{}", words, host, number_at(payload->as_object(), "port").value_or(0));
+}
+
 }  // namespace
 
 PythonHost::PythonHost(asio::io_context& loop, std::shared_ptr<PythonWorker> worker,
@@ -492,7 +503,7 @@ asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self
   if (turn) {
     auto head = read_whole(message);
     if (head) {
-      action = fmt::format("request:{}.{}", text_of(*head, "capability"), text_of(*head, "action"));
+      action = attempted(*head);
       const std::shared_ptr<PythonBroker> broker = self->broker_;
       answer = co_await broker->execute(*std::move(head), std::move(message));
     } else {
