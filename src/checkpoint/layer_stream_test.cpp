@@ -42,22 +42,13 @@ class LayerStream : public testing::Test {
   UniqueFd open(const char* dir) { return *open_file(place_ / dir, O_RDONLY | O_DIRECTORY); }
 
   void write(const workspace::Uppers& uppers) {
-    file_.clear();
-    const auto writer = SealedWriter::open(
-        [this](std::string_view bytes) -> Result<void> {
-          file_ += bytes;
-          return {};
-        },
-        Header{}, key_);
-    ASSERT_TRUE(writer);
-    RecordWriter records(**writer);
-    const UniqueFd original = open("original");
-    const auto content = write_layer({uppers, original}, records);
-    ASSERT_TRUE(content) << content.error().message;
-    content_ = *content;
-    bounds_.told = content_;
-    ASSERT_TRUE(records.end());
-    ASSERT_TRUE((*writer)->finish());
+    forge([&](RecordWriter& records) {
+      const UniqueFd original = open("original");
+      const auto content = write_layer({uppers, original}, records);
+      ASSERT_TRUE(content) << content.error().message;
+      content_ = *content;
+      bounds_.told = content_;
+    });
   }
 
   Result<RecordKind> read() {
@@ -73,7 +64,7 @@ class LayerStream : public testing::Test {
     return read_layer(records, open("to"), workspace::MarkPrefix::User, {}, bounds_);
   }
 
-  // A checkpoint that no writer of ours writes.
+  // A checkpoint of these records, also of such as no writer of ours writes.
   void forge(const std::function<void(RecordWriter&)>& put) {
     file_.clear();
     const auto writer = SealedWriter::open(

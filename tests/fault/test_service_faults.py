@@ -118,6 +118,18 @@ def go_round(service, workspace, connection=None):
         return f"connection: {closed!r}"
 
 
+def fill(service, workspace, most):
+    """Sessions until one is refused, or `most`: the ids of those that were made, and the refusal."""
+    kept, refused = [], None
+    while refused is None and len(kept) < most:
+        answer = service.post("/v1/isolated/session", {"workspace": {"path": workspace}}, tcp=False)
+        if answer.status == 201:
+            kept.append(answer.json["session_id"])
+        else:
+            refused = answer
+    return kept, refused
+
+
 def clean_up(service):
     """Deletes the sessions that failed requests have left, as a client would."""
     try:
@@ -206,13 +218,7 @@ class Exhaustion(unittest.TestCase):
         service = Service("pool.size = 0\n", preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit))
         self.addCleanup(service.close)
         workspace = service.workspace("work")
-        kept, refused = [], None
-        while refused is None and len(kept) < limit[0]:
-            answer = service.post("/v1/isolated/session", {"workspace": {"path": workspace}}, tcp=False)
-            if answer.status == 201:
-                kept.append(answer.json["session_id"])
-            else:
-                refused = answer
+        kept, refused = fill(service, workspace, limit[0])
         self.assertIsNotNone(refused, "as many sessions as descriptors")
         self.assertIn("code", refused.json)
         for session in kept:

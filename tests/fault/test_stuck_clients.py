@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "serve"), str(HERE)]
 
 from service import TIER, Service, wait_until  # noqa: E402
-from test_service_faults import count_descriptors, descendants_of, go_round, status_kib  # noqa: E402
+from test_service_faults import count_descriptors, descendants_of, fill, go_round, status_kib  # noqa: E402
 
 MEBI = 1 << 20
 
@@ -129,13 +129,7 @@ class NoProcessLeft(unittest.TestCase):
         service = Service("pool.size = 0\n", preexec=lambda: resource.setrlimit(resource.RLIMIT_NPROC, limit))
         self.addCleanup(service.close)
         place = service.workspace("work")
-        kept, refused = [], None
-        while refused is None and len(kept) < 80:
-            answer = service.post("/v1/isolated/session", {"workspace": {"path": place}}, tcp=False)
-            if answer.status == 201:
-                kept.append(answer.json["session_id"])
-            else:
-                refused = answer
+        kept, refused = fill(service, place, 80)
         self.assertIsNotNone(refused, "as many boxes as processes")
         self.assertIn("code", refused.json)
         for session in kept:

@@ -4,6 +4,7 @@ import json
 import socket
 import struct
 import sys
+import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "serve"))
@@ -153,3 +154,24 @@ def imports(*names):
 
 def start(**settings):
     return Service(**settings)
+
+
+class PythonTest(unittest.TestCase):
+    """A service for the whole class, and boxes that end with their test."""
+
+    @classmethod
+    def start(cls):
+        return start()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.service = cls.start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.service.close()
+
+    def box(self, *capabilities, **order):
+        box = Box(self.service, capabilities, **order)
+        self.addCleanup(box.delete)
+        return box

@@ -4,26 +4,13 @@ import os
 import time
 import unittest
 
-from channel import Box, Ended, Failed, imports, start
+from channel import Ended, Failed, PythonTest, imports
 
 # Reach modules without importing them, in a box that may import json alone.
 SYS = "__import__('json').codecs.sys"
 
 
-class AuthorityTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.service = start()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.service.close()
-
-    def box(self, *capabilities, **order):
-        box = Box(self.service, capabilities, **order)
-        self.addCleanup(box.delete)
-        return box
-
+class AuthorityTest(PythonTest):
     def refused(self, box, source):
         with self.assertRaises(Failed, msg=source) as caught:
             box.exec(source)

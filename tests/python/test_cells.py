@@ -6,7 +6,7 @@ import resource
 import unittest
 from pathlib import Path
 
-from channel import Box, Ended, Failed, imports, start
+from channel import Box, Ended, Failed, PythonTest, imports, start
 
 MANY = int(os.environ.get("GLOVEBOX_CELLS", "100"))
 
@@ -14,21 +14,15 @@ MANY = int(os.environ.get("GLOVEBOX_CELLS", "100"))
 LIMITS = "[sessions]\nmax = 4000\n[limits]\nrequests = 4000\nconnections = 4000\n"
 
 
-class CellTest(unittest.TestCase):
+class CellTest(PythonTest):
     @classmethod
-    def setUpClass(cls):
+    def start(cls):
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each cell
-        cls.service = start(settings=LIMITS if MANY > 400 else "")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.service.close()
+        return start(settings=LIMITS if MANY > 400 else "")
 
     def cell(self, *capabilities, **order):
-        box = Box(self.service, capabilities, backend="cell", **order)
-        self.addCleanup(box.delete)
-        return box
+        return self.box(*capabilities, backend="cell", **order)
 
     def workers(self):
         """Interpreters that serve cells, of this service."""

@@ -5,23 +5,10 @@ import struct
 import time
 import unittest
 
-from channel import Box, Ended, Failed, imports, start
+from channel import Ended, Failed, PythonTest, imports
 
 
-class ChannelTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.service = start()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.service.close()
-
-    def box(self, *capabilities, **order):
-        box = Box(self.service, capabilities, **order)
-        self.addCleanup(box.delete)
-        return box
-
+class ChannelTest(PythonTest):
     # ---- Operations --------------------------------------------------------------------------
 
     def test_exec_then_recv_gives_the_posted_value(self):

@@ -7,7 +7,7 @@ import time
 import unittest
 from pathlib import Path
 
-from channel import Box, Ended, Failed, imports, start
+from channel import Failed, PythonTest, imports
 
 MIB = 1 << 20
 # Code that writes a frame of its own into the channel, past the interpreter's functions.
@@ -17,20 +17,7 @@ FORGE = ("import os\n"
          "    while data: data = data[os.write(101, data):]\n")
 
 
-class HostileTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.service = start()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.service.close()
-
-    def box(self, *capabilities, **order):
-        box = Box(self.service, capabilities, **order)
-        self.addCleanup(box.delete)
-        return box
-
+class HostileTest(PythonTest):
     def peak(self):
         """The most memory that the service has had."""
         status = Path(f"/proc/{self.service.process.pid}/status").read_text()

@@ -9,36 +9,31 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from channel import Box, Failed, imports, start
+from channel import Failed, PythonTest, imports, start
 from service import TIER, USER
 from test_reload import Echo
 
 SECRET = b"not for the box\n"
 
 
-class RequestTest(unittest.TestCase):
+class RequestTest(PythonTest):
     @classmethod
-    def setUpClass(cls):
+    def start(cls):
         cls.kept = Path(tempfile.mkdtemp(prefix="glovebox-secrets-", dir="/var/tmp"))
         (cls.kept / "key").write_bytes(SECRET)
         (cls.kept / "key").chmod(0o600)
         for path in (cls.kept, cls.kept / "key"):
             if TIER == "user":
                 os.chown(path, USER, USER)
-        cls.service = start(environment={"GLOVEBOX_SECRETS": str(cls.kept)})
         cls.echo, cls.other = Echo("127.60.1.1"), Echo("127.60.1.2")
+        return start(environment={"GLOVEBOX_SECRETS": str(cls.kept)})
 
     @classmethod
     def tearDownClass(cls):
+        super().tearDownClass()
         cls.echo.close()
         cls.other.close()
-        cls.service.close()
         shutil.rmtree(cls.kept)
-
-    def box(self, *capabilities, **order):
-        box = Box(self.service, capabilities, **order)
-        self.addCleanup(box.delete)
-        return box
 
     def grant(self, server):
         return {"kind": "connect_tcp", "host": server.address, "port": server.port}

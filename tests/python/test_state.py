@@ -3,25 +3,12 @@
 import json
 import unittest
 
-from channel import Box, Ended, Failed, imports, start
+from channel import Box, Ended, Failed, PythonTest, imports
 
 KEY = {"X-Glovebox-Key": bytes(range(32)).hex()}
 
 
-class StateTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.service = start()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.service.close()
-
-    def box(self, *capabilities, **order):
-        box = Box(self.service, capabilities, **order)
-        self.addCleanup(box.delete)
-        return box
-
+class StateTest(PythonTest):
     def path(self, box):
         return f"/v1/isolated/session/{box.id}"
 
