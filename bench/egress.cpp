@@ -443,41 +443,40 @@ Result<void> measure(int rounds, Worker& outside, Worker& first, const Ports& po
   return {};
 }
 
+struct Asked {
+  const char* name;
+  Worker& worker;
+  const char* question;
+  std::vector<double> us{};
+};
+
+// Asks in turn, so that what disturbs one disturbs all, and compares with the first.
+Result<void> compare(int rounds, std::vector<Asked> all) {
+  for (int i = 0; i < rounds; ++i) {
+    for (Asked& each : all) {
+      TRY(const auto answer, each.worker.ask(each.question));
+      append(each.us, answer);
+    }
+  }
+  const double base = percentile(all.front().us, 0.5);
+  for (const Asked& each : all) print_connects(each.name, each.us, base);
+  return {};
+}
+
 // What connecting to one's own loopback costs: a box without grants has no broker to ask.
 Result<void> measure_own(int rounds, Worker& outside, Worker& plain, Worker& granted) {
-  std::vector<double> host, without, with;
-  for (int i = 0; i < rounds; ++i) {
-    TRY(const auto a, outside.ask("own 0 200"));
-    TRY(const auto b, plain.ask("own 0 200"));
-    TRY(const auto c, granted.ask("own 0 200"));
-    append(host, a);
-    append(without, b);
-    append(with, c);
-  }
-  const double base = percentile(host, 0.5);
-  print_connects("own loopback, outside", host, base);
-  print_connects("own loopback, box without grants", without, base);
-  print_connects("own loopback, box with a grant", with, base);
-  return {};
+  return compare(rounds, {{"own loopback, outside", outside, "own 0 200"},
+                          {"own loopback, box without grants", plain, "own 0 200"},
+                          {"own loopback, box with a grant", granted, "own 0 200"}});
 }
 
 // What sending a message costs: in a box with a grant it waits, unless it says that it is of a
 // stream.
 Result<void> measure_messages(int rounds, Worker& plain, Worker& granted) {
-  std::vector<double> without, with, of_stream;
-  for (int i = 0; i < rounds; ++i) {
-    TRY(const auto a, plain.ask("message 0 200"));
-    TRY(const auto b, granted.ask("message 0 200"));
-    TRY(const auto c, granted.ask("message-of-stream 0 200"));
-    append(without, a);
-    append(with, b);
-    append(of_stream, c);
-  }
-  const double base = percentile(without, 0.5);
-  print_connects("sendmsg, box without grants", without, base);
-  print_connects("sendmsg, box with a grant", with, base);
-  print_connects("sendmsg with MSG_NOSIGNAL, box with a grant", of_stream, base);
-  return {};
+  return compare(rounds, {{"sendmsg, box without grants", plain, "message 0 200"},
+                          {"sendmsg, box with a grant", granted, "message 0 200"},
+                          {"sendmsg with MSG_NOSIGNAL, box with a grant", granted,
+                           "message-of-stream 0 200"}});
 }
 
 // What a second box's connects cost while the first one does `act` all the time.
