@@ -241,10 +241,21 @@ Result<int> receive_over_tls(const SessionOptions& options, const checkpoint::Ke
   }
 }
 
+// Words about TLS where there is none would promise what does not hold.
+Result<void> check_no_tls(const SessionOptions& options, std::string_view lack) {
+  const TlsIdentity& tls = options.tls;
+  if (tls.certificate.empty() && tls.key.empty() && tls.authority.empty() &&
+      tls.peer_name.empty()) {
+    return {};
+  }
+  return fail(Code::Invalid, "--cert, --key, --ca and --peer-name need {}", lack);
+}
+
 }  // namespace
 
 Result<int> send_session(const SessionOptions& options) {
   (void)std::signal(SIGPIPE, SIG_IGN);  // a peer that goes is an error, not our end
+  if (options.to.empty()) TRY_VOID(check_no_tls(options, "an address: send SESSION HOST:PORT"));
   TRY(const checkpoint::Key key, checkpoint_key(options));
   TRY(HttpClient service, open_service(IfMissing::Fail));
   TRY(const std::string id, find_session(service, options.session));
@@ -263,6 +274,7 @@ Result<int> receive_session(const SessionOptions& options) {
   (void)std::signal(SIGPIPE, SIG_IGN);
   TRY(const checkpoint::Key key, checkpoint_key(options));
   if (!options.listen.empty()) return receive_over_tls(options, key);
+  TRY_VOID(check_no_tls(options, "--listen ADDRESS:PORT"));
   TRY(const UniqueFd file, open_checkpoint("-"));
   TRY(const std::string line, take_over(options, key, file));
   TRY_VOID(write_all(BorrowedFd(1), line));

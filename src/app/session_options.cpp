@@ -125,7 +125,8 @@ void add_files_of_sessions(Commands& commands, SessionOptions& options) {
   add_key(restore, options);
   CLI::App& send = commands.about_one(
       "send",
-      "Move it to another host: session send [SESSION] -- ssh HOST glovebox session receive",
+      "Move it to another host: session send [SESSION] -- ssh HOST glovebox session receive, or "
+      "session send SESSION HOST:PORT",
       Act::Send);
   send.add_option("ADDRESS", options.to,
                   "HOST:PORT of a 'receive --listen', instead of a command after --");

@@ -30,7 +30,10 @@ Result<std::uint64_t> parse_milliseconds(std::string_view text) {
 // "20/s", and as everywhere a bare number is in the kind's own unit.
 Result<std::uint64_t> parse_per_second(std::string_view text) {
   if (text.ends_with(kPerSecond)) text.remove_suffix(kPerSecond.size());
-  return parse_count(text);
+  auto parsed = parse_count(text);
+  if (parsed) return parsed;
+  return fail(Code::Invalid, "{} (a rate is so many in a second, such as 20/s)",
+              parsed.error().message);
 }
 
 Result<std::uint64_t> parse_in(Unit unit, std::string_view text) {

@@ -48,7 +48,9 @@ Result<void> copy(BorrowedFd from, std::uint64_t size, BorrowedFd to) {
 Result<CheckpointPlace> open_checkpoint_place(const std::string& directory, checkpoint::Key key) {
   std::error_code problem;
   const std::string path = std::filesystem::canonical(directory, problem).string();
-  if (problem) return fail_os(problem.value(), "find the directory of checkpoints {}", directory);
+  if (problem)
+    return fail_os(problem.value(),
+                   "find the directory of checkpoints {} (make it with 'mkdir -m 700')", directory);
   TRY(const UniqueFd dir, open_file(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   struct stat facts{};
   if (::fstat(dir.get(), &facts) != 0) return fail_os(errno, "look at {}", path);
@@ -68,7 +70,8 @@ Result<void> check_checkpoint_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxCheckpointName || !is_letter_or_digit(name.front()) ||
       !std::ranges::all_of(name, is_fine)) {
     return fail(Code::Invalid,
-                "checkpoint must be a name of 1 to {} letters, digits, '-', '_' and '.'",
+                "checkpoint must be a name of 1 to {} letters, digits, '-', '_' and '.', and begin "
+                "with a letter or digit",
                 kMaxCheckpointName);
   }
   return {};

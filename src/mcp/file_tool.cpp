@@ -1,4 +1,5 @@
 // The tool `files`: the box's own view of its files, through its agent.
+#include "mcp/repl.h"
 #include "mcp/server.h"
 #include "mcp/tool_arguments.h"
 #include "session/file_job.h"
@@ -14,12 +15,6 @@ using Action = FilesArguments::Action;
 
 constexpr std::size_t kMaxRead = std::size_t{256} << 10;
 constexpr std::size_t kMaxEntries = 2000;
-
-ToolReply text_reply(std::string_view text) {
-  ToolReply reply;
-  reply.content.push_back(text_item(text));
-  return reply;
-}
 
 asio::awaitable<ToolReply> read(std::shared_ptr<session::LiveSession> box, FilesArguments ask) {
   guest::StartJob job;

@@ -23,8 +23,8 @@ Result<void> check_backend(Backend backend) {
     case Backend::Process: return {};
     case Backend::Cell:
       return fail(Code::Unsupported,
-                  "backend 'cell' is not available: this build has no Python host to put cells in "
-                  "(use --backend process)");
+                  "backend 'cell' is not available here: cells are for Python sessions of "
+                  "'glovebox serve' (use --backend process)");
     case Backend::Microvm:
       return fail(Code::Unsupported,
                   "backend 'microvm' is not available: this build has no virtual machine monitor "

@@ -1,6 +1,6 @@
 """Everything that a session can do, by many clients at once, on one service.
 
-Run against a service that is built with a sanitizer (./dev check tsan, ./dev check sanitize) this is where it looks at
+Run against a service that is built with a sanitizer (./dev check tsan, ./dev check fuzz) this is where it looks at
 the service's threads: no report may be in its log, and it ends by itself with 0. Against the ordinary build it is a
 test of the same claims without the reports. GLOVEBOX_LOAD_ROUNDS says how many rounds each client makes.
 """

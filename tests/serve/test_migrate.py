@@ -201,7 +201,7 @@ class OverTls(CommandLine):
             self.assertIn(told, done.stderr)
         os.chmod(self.pki / "here.key", 0o644)
         self.assertIn("others can read", self.send(1, *self.words("here")).stderr)
-        for address in ("here", "here:", ":1", "here:x", "::1:5"):
+        for address in ("here", "here:", ":1", "here:x", "here:65536", "::1:5"):
             done = self.ask("send", self.session.id, address, *self.words("there"))
             self.assertIn("HOST:PORT", done.stderr)
 

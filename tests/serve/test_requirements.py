@@ -285,8 +285,7 @@ class Runs(ServiceTest):
         session = self.session(idle_timeout_seconds=2)
         self.assertEqual(session.out("sleep 5; echo done"), "done")
         self.assertEqual(session.state()["status"], "active")
-        self.assertTrue(wait_until(lambda: session.get().status == 404
-                                   or session.state()["status"] != "active", 15))
+        self.assertTrue(wait_until(lambda: session.state().get("status") != "active", 15), session.get())
 
 
 class Storage(ServiceTest):

@@ -5,9 +5,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include <algorithm>
+#include "base/quantity.h"
+
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -32,13 +34,14 @@ std::string ssl_words() {
   const unsigned long code = ::ERR_get_error();
   ::ERR_clear_error();
   if (code == 0) return "the connection was closed";
+  if (ERR_SYSTEM_ERROR(code)) return std::strerror(ERR_GET_REASON(code));
   const char* reason = ::ERR_reason_error_string(code);
   return reason != nullptr ? reason : "an error of TLS";
 }
 
 Result<void> check_key_file(const std::string& path) {
   struct stat facts{};
-  if (::stat(path.c_str(), &facts) != 0) return fail_os(errno, "look at {}", path);
+  if (::stat(path.c_str(), &facts) != 0) return fail_os(errno, "read --key {}", path);
   if ((facts.st_mode & 077U) == 0) return {};
   return fail(Code::Denied, "{}: others can read this key (chmod 600)", path);
 }
@@ -142,11 +145,9 @@ Result<TlsAddress> parse_tls_address(std::string_view text) {
   } else if (address.host.find(':') != std::string::npos) {
     address.host.clear();
   }
-  const bool is_number =
-      !address.port.empty() && address.port.size() <= 5 &&
-      std::ranges::all_of(address.port, [](char c) { return c >= '0' && c <= '9'; });
-  if (address.host.empty() || !is_number) {
-    return fail(Code::Invalid, "'{}' is not HOST:PORT", text);
+  const auto port = parse_count(address.port);
+  if (address.host.empty() || !port || *port > 65535) {
+    return fail(Code::Invalid, "'{}' is not HOST:PORT, such as 0.0.0.0:7100 or [::1]:7100", text);
   }
   return address;
 }

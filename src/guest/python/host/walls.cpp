@@ -129,8 +129,9 @@ int forbid_descriptors(int first) {
 int hide_from_proc(int first) {
   // A process may always follow the names of its own descriptors, and then it is the pipe that is
   // asked. One that belongs to somebody else says no already.
-  (void)::fchmod(first, 0);
-  (void)::fchmod(first + 1, 0);
+  for (const int pipe : {first, first + 1}) {
+    if (::fchmod(pipe, 0) != 0 && errno != EPERM) return on_failure();
+  }
   return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : on_failure();
 }
 
