@@ -5,8 +5,10 @@
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 
 namespace glovebox::session {
 namespace {
@@ -18,6 +20,7 @@ constexpr std::size_t kOutputPerTurn = std::size_t{512} << 10;
 // Once its grace is over a killed run is looked at so often, and at last the session is given up.
 constexpr std::chrono::milliseconds kKillCheck{250};
 constexpr int kKillPatience = 20;
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 Error canceled() { return Error{Code::Os, ECANCELED, "the run was canceled"}; }
 
@@ -141,7 +144,7 @@ void BoxSession::abandon(const std::shared_ptr<RunState>& run) {
 
 void BoxSession::discard(const std::shared_ptr<RunState>& run) {
   for (std::string& printed : run->printed) {
-    count_output(run, std::exchange(printed, {}).size());
+    (void)count_output(run, std::exchange(printed, {}).size());
   }
   ReadBuffer buffer;
   const auto again = [weak = weak_from_this(), run] {
@@ -150,7 +153,7 @@ void BoxSession::discard(const std::shared_ptr<RunState>& run) {
   };
   for (ReadyFd* stream : {&run->output, &run->error}) {
     const ReadyFd::Moved moved = stream->read(buffer.span());
-    count_output(run, moved.bytes);
+    (void)count_output(run, moved.bytes);
     if (moved.step != ReadyFd::Step::Ended && !run->is_over()) stream->when_readable(again);
   }
   // Whoever follows it, if anybody does, puts it into the books.
@@ -174,12 +177,14 @@ void BoxSession::close_run(const std::shared_ptr<RunState>& run) {
   if (is_told && settings_.on_run) settings_.on_run(run->record);
 }
 
-void BoxSession::count_output(const std::shared_ptr<RunState>& run, std::size_t bytes) {
+std::size_t BoxSession::count_output(const std::shared_ptr<RunState>& run, std::size_t bytes) {
+  const std::uint64_t most = settings_.watch.output_bytes.value_or(kNoLimit);
+  const std::uint64_t left = most - std::min(most, output_bytes_);
   run->record.output_bytes += bytes;
   output_bytes_ += bytes;
-  if (settings_.watch.output_bytes && output_bytes_ > *settings_.watch.output_bytes) {
-    lose(EndCause::Limit, launch::LimitKind::Output, {});
-  }
+  if (bytes <= left) return bytes;
+  lose(EndCause::Limit, launch::LimitKind::Output, {});
+  return left;
 }
 
 Result<void> BoxSession::signal_shell_run(int signal) {
@@ -191,10 +196,9 @@ Result<void> BoxSession::signal_shell_run(int signal) {
 asio::awaitable<Result<void>> BoxRun::pass_printed(OutputReader& reader) {
   for (const auto stream : {guest::Stream::Output, guest::Stream::Error}) {
     std::string& printed = run_->printed.at(stream == guest::Stream::Output ? 0 : 1);
-    const std::string bytes = std::exchange(printed, {});
-    if (bytes.empty()) continue;
-    session_->count_output(run_, bytes.size());
-    CO_TRY_VOID(co_await reader.take(stream, bytes));
+    std::string bytes = std::exchange(printed, {});
+    bytes.resize(session_->count_output(run_, bytes.size()));
+    if (!bytes.empty()) CO_TRY_VOID(co_await reader.take(stream, bytes));
   }
   co_return Result<void>();
 }
@@ -211,9 +215,8 @@ asio::awaitable<Result<bool>> BoxRun::pass_output(OutputReader& reader, std::spa
     }
     if (moved.step != ReadyFd::Step::Moved) continue;
     was_any = true;
-    session_->count_output(run_, moved.bytes);
-    const std::string_view bytes(buffer.data(), moved.bytes);
-    CO_TRY_VOID(co_await reader.take(stream, bytes));
+    const std::string_view bytes(buffer.data(), session_->count_output(run_, moved.bytes));
+    if (!bytes.empty()) CO_TRY_VOID(co_await reader.take(stream, bytes));
   }
   co_return was_any;
 }

@@ -198,7 +198,8 @@ class BoxSession final : public LiveSession {
   void abandon(const std::shared_ptr<RunState>& run);
   void discard(const std::shared_ptr<RunState>& run);
   void close_run(const std::shared_ptr<RunState>& run);
-  void count_output(const std::shared_ptr<RunState>& run, std::size_t bytes);
+  // How many of them may be handed on. The first that is too many ends the session.
+  std::size_t count_output(const std::shared_ptr<RunState>& run, std::size_t bytes);
   asio::awaitable<void> follow_background(std::shared_ptr<LiveRun> run, std::string run_id);
   const Background* find_background(std::string_view run_id) const;
 

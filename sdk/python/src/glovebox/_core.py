@@ -137,6 +137,8 @@ class Core:
         operation, frame = self.channel.begin(op, fields, values)
         try:
             await link.send(frame)
+        except SandboxEnded:
+            pass  # whoever reads the connection hears how it ended, and tells the operation
         except BaseException:
             self.channel.forget(operation)
             raise
@@ -159,7 +161,10 @@ class Core:
 
     async def post(self, value: Any) -> None:
         link = await self.attach()
-        await link.send(encode({"op": "post"}, {"value": value}))
+        try:
+            await link.send(encode({"op": "post"}, {"value": value}))
+        except SandboxEnded as lost:
+            raise self.channel.end or lost from None
 
     async def receive(self, timeout: float | None) -> Any:
         inbox = self.channel.inbox

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import InvalidState, InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import parse_uri
@@ -81,10 +81,13 @@ class _Wire:
             raise _refusal(self.protocol.handshake_exc)
 
     def encode(self, message: Message) -> None:
-        if isinstance(message, str):
-            self.protocol.send_text(message.encode("utf-8"))
-        else:
-            self.protocol.send_binary(message)
+        try:
+            if isinstance(message, str):
+                self.protocol.send_text(message.encode("utf-8"))
+            else:
+                self.protocol.send_binary(message)
+        except InvalidState:  # the other side has said good-bye
+            raise self.lost() from None
 
     def lost(self) -> SandboxError:
         closed = self.protocol.close_exc if self.protocol.state.name == "CLOSED" else None
@@ -143,7 +146,10 @@ class BlockingLink:
                 self._wire.encode(message)
                 data = self._wire.outgoing()
             self._write(data)
-        self._flush()
+        try:
+            self._flush()
+        except SandboxEnded:
+            pass  # the message is out; that the connection is gone, the reading thread tells
 
     def _write(self, data: bytes) -> None:
         try:
