@@ -210,8 +210,10 @@ TEST_F(FullTest, ADirectoryThatIsShutHidesNothing) {
     EXPECT_EQ(run(info, "echo here").output, "here\n");
     return;
   }
-  (void)run(info, shut + "; sleep 1000");
-  EXPECT_EQ(manager_->get(info.id)->end->limit, launch::LimitKind::Disk);
+  (void)run(info, shut + "; sleep 60");
+  const auto end = manager_->get(info.id)->end;
+  ASSERT_TRUE(end) << "it goes on";
+  EXPECT_EQ(end->limit, launch::LimitKind::Disk);
 }
 
 TEST_F(QuotaTest, CpuTimeThatIsUsedUpEndsTheSession) {
