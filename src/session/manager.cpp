@@ -81,6 +81,7 @@ Result<void> SessionManager::open() {
   preparing.layer_root = state + "/layers";
   preparing.hidden = settings_.hidden;
   preparing.hidden.push_back(state);
+  preparing.hidden_later = settings_.hidden_later;
   preparing.secrets = settings_.secrets_directory;
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
