@@ -2,7 +2,8 @@
 add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast -Werror)
 # Where g++ 12 inlines std::string it takes what cannot happen for possible. Sanitizers look at the same.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow)
+  add_compile_options(-Wno-array-bounds -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow
+    -Wno-stringop-overread)
 endif()
 add_compile_definitions(_GNU_SOURCE)
 
