@@ -106,8 +106,10 @@ class CellTest(PythonTest):
                   "def tried(name, *a):\n    ctypes.set_errno(0)\n    got = getattr(libc, name)(*a)\n"
                   "    return [got, ctypes.get_errno()]")
         for call in ("'write', 101, b'garbage that is no frame', 24", "'close', 101", "'dup', 101", "'dup2', 101, 50",
-                     "'dup2', 5, 101", "'fcntl', 101, 0, 0", "'read', 100, ctypes.create_string_buffer(9), 9"):
+                     "'dup2', 0, 101", "'dup2', 0, 100", "'dup3', 101, 50, 0", "'dup3', 0, 101, 0", "'fcntl', 101, 0, 0",
+                     "'read', 100, ctypes.create_string_buffer(9), 9"):
             self.assertEqual(cell.value(f"tried({call})"), [-1, 9], call)
+        self.assertEqual(cell.value("tried('dup2', 0, 102)[0]"), 102)
         self.assertEqual(cell.value("tried('open', b'/proc/self/mem', 2)"), [-1, 13])
         self.assertEqual(cell.value("tried('open', b'/proc/self/fd/101', 1)"), [-1, 13])
         self.assertEqual(other.value("'fine'"), "fine")
