@@ -83,7 +83,7 @@ std::optional<std::string> resolve(const std::string& path) {
     const std::size_t slash = given.rfind('/');
     const std::string last = slash == std::string::npos ? given : given.substr(slash + 1);
     if (last == ".." || given.empty() || given == "." || given == "/") return std::nullopt;
-    if (!last.empty() && last != ".") rest = "/" + last + rest;
+    if (!last.empty() && last != ".") rest.insert(0, "/" + last);
     given = slash == std::string::npos ? "." : slash == 0 ? "/" : given.substr(0, slash);
     if (rest.size() > PATH_MAX) return std::nullopt;
   }
