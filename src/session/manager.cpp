@@ -71,6 +71,7 @@ SessionManager::~SessionManager() {
   events_.close();
   pool_.join();
   restore_pool_.join();
+  message_pool_.join();
   if (store_) write_runs();
 }
 
