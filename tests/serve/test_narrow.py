@@ -73,6 +73,7 @@ def in_thread(work):
     threading.Thread(target=work).start()
 
 def with_own_table():
+    if mode == "dark": assert libc.prctl(4, 0, 0, 0, 0) == 0  # nobody may look
     assert libc.unshare(0x400) == 0
     talk(opened())
 
@@ -111,7 +112,7 @@ def half(connection):
     while connection.recv(99): pass
     time.sleep(1000)
 
-if mode == "thread": in_thread(with_own_table)
+if mode in ("thread", "dark"): in_thread(with_own_table)
 if mode == "orphan": in_thread(lambda: talk(opened())); libc.syscall(60, 0)
 if mode == "messages": in_messages(opened())
 if mode == "call": in_a_call(opened())
@@ -122,6 +123,26 @@ if mode == "closed":
     connection = opened()
     listener.close()
     talk(connection)
+"""
+
+# HOST PORT: hands the kernel as much as it takes, and closes, again and again; says how often it got through.
+FILLER = r"""
+import socket, sys, time
+through = 0
+for _ in range(20):
+    try:
+        connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    except OSError:
+        break
+    through += 1
+    connection.setblocking(False)
+    try:
+        while True: connection.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    connection.close()
+    time.sleep(0.15)
+print(through)
 """
 
 ENDED = "the box was ended: a connection that was taken from the box could not be found in its processes"
@@ -286,7 +307,7 @@ class Narrow(ServiceTest):
             self.assertEqual(session.run("true").exit_code, 0, "the box goes on")
 
     def test_no_hiding_place_keeps_a_connection(self):
-        for mode in ("thread", "orphan", "messages", "call", "device", "copies", "half"):
+        for mode in ("thread", "dark", "orphan", "messages", "call", "device", "copies", "half"):
             with self.subTest(mode):
                 session, peer = self.kept_outside(mode)
                 answer = self.patch(session, capabilities=[], cut=True)
@@ -295,7 +316,7 @@ class Narrow(ServiceTest):
                 self.assertCut(session, peer, mode)
 
     def test_no_hiding_place_keeps_a_visitor(self):
-        for mode in ("thread", "orphan", "messages", "half", "closed"):
+        for mode in ("thread", "dark", "orphan", "messages", "half", "closed"):
             with self.subTest(mode):
                 session, peer, port = self.kept_inside(mode)
                 answer = self.patch(session, capabilities=[], cut=True)
@@ -306,11 +327,22 @@ class Narrow(ServiceTest):
                     socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
 
     def test_no_hiding_place_gets_around_the_budget_of_bytes(self):
-        for mode in ("thread", "orphan", "messages", "call", "device", "copies"):
+        for mode in ("thread", "dark", "orphan", "messages", "call", "device", "copies"):
             with self.subTest(mode):
                 session, peer = self.kept_outside(mode, {"kind": "egress_bytes_budget", "bytes": 100_000})
                 self.assertCut(session, peer, mode)
                 self.assertLess(peer.received, 40_000_000)
+
+    def test_what_the_kernel_has_taken_is_sent(self):
+        with socket.socket() as listener:  # takes nearly nothing
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            listener.bind(("127.60.0.3", 0))
+            listener.listen(100)
+            host, port = listener.getsockname()
+            session = self.session(capabilities=[{"kind": "connect_tcp", "host": host, "port": port},
+                                                 {"kind": "egress_bytes_budget", "bytes": 200_000}])
+            session.out(f"cat > /tmp/fill.py <<'END'\n{FILLER}\nEND")
+            self.assertLess(int(session.out(f"python3 /tmp/fill.py {host} {port}")), 10)
 
     def test_a_port_is_closed_to_the_box_alone(self):
         port = free_port()
