@@ -16,6 +16,7 @@ using Kind = ConnectVerdict::Kind;
 // What one search does not find is looked for again soon, and then less often. Nothing that a
 // program does by chance hides a socket from all of them.
 constexpr int kMostRounds = 6;
+constexpr int kRoundsInside = 2;  // then everywhere: what was made for the box is nobody else's
 constexpr std::chrono::milliseconds kFirstPause{20};
 constexpr int kPauseFactor = 4;  // times what the search took, at the least
 
@@ -139,10 +140,12 @@ std::size_t Box::carry_out_cuts() {
     const auto found = connections_.open().find(cookie);
     if (found != connections_.open().end()) sockets.push_back({found->second.inode, cookie});
   }
+  std::set<std::uint64_t> found;
+  if (cut_rounds_ >= kRoundsInside) found = shut_down_anywhere(sockets);
   if (const auto at_closed = sockets_at_closed()) {
     std::ranges::copy(wanted_of(*at_closed), std::back_inserter(sockets));
   }
-  const std::set<std::uint64_t> found = shut_down_inside(pid_namespace_, sockets);
+  found.merge(shut_down_inside(pid_namespace_, sockets));
   // Where the kernel does not tell, nothing more can be known than that it was shut down.
   const bool is_blind = services_.endings == nullptr;
   std::size_t ended = std::erase_if(condemned_, [&](std::uint64_t cookie) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <string_view>
 #include <unordered_map>
@@ -120,7 +121,8 @@ class Search {
   }
 
   void try_every_number(pid_t thread) {
-    const int numbers = task_ == Task::ShutDown ? count_numbers(thread) : 0;
+    const bool may = process_ && (fetch_descriptor(process_, 0) || errno != EPERM);
+    const int numbers = may && task_ == Task::ShutDown ? count_numbers(thread) : 0;
     for (int number = 0; number < numbers && state() == Walk::On; ++number) {
       spend();
       shut_down(number);
@@ -164,6 +166,16 @@ std::set<std::uint64_t> shut_down_inside(const std::string& pid_namespace,
   Search search(Task::ShutDown, sockets, kMostLooks);
   each_process([&](pid_t process) {
     if (is_inside(process, pid_namespace)) search.look_in(process);
+    return search.state();
+  });
+  return search.found();
+}
+
+std::set<std::uint64_t> shut_down_anywhere(std::span<const WantedSocket> sockets) {
+  if (sockets.empty()) return {};
+  Search search(Task::ShutDown, sockets, kMostLooksOutside);
+  each_process([&](pid_t process) {
+    search.look_in(process);
     return search.state();
   });
   return search.found();

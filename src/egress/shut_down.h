@@ -39,6 +39,10 @@ inline constexpr std::size_t kMostLooks = 1U << 17;
 std::set<std::uint64_t> shut_down_inside(const std::string& pid_namespace,
                                          std::span<const WantedSocket> sockets);
 
+// The same in every process that this one may look into: a box can give a socket to another, in a
+// message through a directory that both have.
+std::set<std::uint64_t> shut_down_anywhere(std::span<const WantedSocket> sockets);
+
 // The cookies of those that a process of another pid namespace has: they are not the box's.
 std::set<std::uint64_t> find_outside(const std::string& pid_namespace,
                                      std::span<const WantedSocket> sockets);

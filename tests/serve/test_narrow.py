@@ -125,6 +125,22 @@ if mode == "closed":
     talk(connection)
 """
 
+# "take", or "give HOST PORT": a connection goes to another box, who talks.
+PASSER = r"""
+import os, socket, sys, time
+way = socket.socket(socket.AF_UNIX)
+if sys.argv[1] == "take":
+    way.bind("way")
+    way.listen()
+    number = socket.recv_fds(way.accept()[0], 1, 1)[1][0]
+    while True:
+        os.write(number, bytes(2000))
+        time.sleep(0.005)
+way.connect("way")
+connection = socket.create_connection((sys.argv[2], int(sys.argv[3])))
+socket.send_fds(way, [b"x"], [connection.fileno()])
+"""
+
 # HOST PORT: hands the kernel as much as it takes, and closes, again and again; says how often it got through.
 FILLER = r"""
 import socket, sys, time
@@ -332,6 +348,20 @@ class Narrow(ServiceTest):
                 session, peer = self.kept_outside(mode, {"kind": "egress_bytes_budget", "bytes": 100_000})
                 self.assertCut(session, peer, mode)
                 self.assertLess(peer.received, 40_000_000)
+
+    def test_another_box_keeps_no_connection_either(self):
+        shared = self.service.workspace("shared")
+        sink = Sink("127.60.0.3")
+        self.addCleanup(sink.close)
+        taker = self.service.create(shared, "rw")
+        giver = self.service.create(shared, "rw", capabilities=self.grant(sink))
+        for session, words in ((taker, "take"), (giver, f"give {sink.address} {sink.port}")):
+            session.out(f"cat > /tmp/pass.py <<'END'\n{PASSER}\nEND")
+            session.post("/run", {"code": f"cd {shared} && python3 /tmp/pass.py {words}", "background": True})
+            self.assertTrue(wait_until(lambda: taker.run(f"test -S {shared}/way").exit_code == 0))
+        self.assertTrue(wait_until(lambda: sink.peers and sink.peers[0].received > 0))
+        self.patch(giver, capabilities=[], cut=True)
+        self.assertTrue(sink.peers[0].over.wait(PATIENCE))
 
     def test_what_the_kernel_has_taken_is_sent(self):
         with socket.socket() as listener:  # takes nearly nothing
