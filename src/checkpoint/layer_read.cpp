@@ -39,7 +39,7 @@ class LayerReader {
         prefix_(workspace::to_text(prefix)),
         owner_(owner),
         most_(most_of(bounds.told)),
-        room_(bounds.room) {}
+        take_room_(bounds.take_room) {}
 
   Result<RecordKind> run(BorrowedFd upper) {
     OpenDirectory root;
@@ -76,12 +76,7 @@ class LayerReader {
   }
 
   Result<void> take_room(std::uint64_t bytes) {
-    if (room_ == nullptr) return {};
-    if (bytes > *room_) {
-      return fail(Code::Exhausted, "the checkpoint holds more than there is room for");
-    }
-    *room_ -= bytes;
-    return {};
+    return take_room_ ? take_room_(bytes) : Result<void>();
   }
 
   Result<void> take(EntryRecord record) {
@@ -235,7 +230,7 @@ class LayerReader {
   std::uint64_t file_end_ = 0;  // of its data so far
   LayerContent content_;
   LayerContent most_;
-  std::uint64_t* room_;
+  std::function<Result<void>(std::uint64_t bytes)> take_room_;
 };
 
 }  // namespace

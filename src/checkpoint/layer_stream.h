@@ -10,6 +10,8 @@
 
 #include "workspace/layer.h"
 
+#include <functional>
+
 namespace glovebox::checkpoint {
 
 struct LayerContent {
@@ -39,8 +41,9 @@ struct LayerBounds {
   // What the checkpoint says of itself. A box that ran while it was written may have gone on
   // writing after it was counted: some more is let pass.
   LayerContent told;
-  // On the disk, names included. What is read is taken off, so that several layers share it.
-  std::uint64_t* room = nullptr;  // none: no bound
+  // Takes room on the disk, names included, before so many bytes more are written; or refuses. May
+  // be empty: no bound.
+  std::function<Result<void>(std::uint64_t bytes)> take_room{};
 };
 
 // What a layer that was counted as `told` may have come to while it was written out.

@@ -130,7 +130,11 @@ TEST_F(LayerStream, MoreThanThereIsRoomForIsRefusedAndHolesTakeNone) {
     };
   };
   std::uint64_t room = kRoom;
-  bounds_.room = &room;
+  bounds_.take_room = [&room](std::uint64_t bytes) -> Result<void> {
+    if (bytes > room) return fail(Code::Exhausted, "no room");
+    room -= bytes;
+    return {};
+  };
   forge(with_data(90'000));
   const auto fits = read();
   ASSERT_TRUE(fits) << fits.error().message;

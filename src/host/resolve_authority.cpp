@@ -31,14 +31,14 @@ void move_to(authority::Capability& capability, const authority::AbsolutePath& p
       capability);
 }
 
-Result<void> resolve_rule(Rule& rule, std::map<std::string, PathFacts>& paths) {
+Result<void> resolve_rule(Rule& rule, ResolvedAuthority& resolved) {
   const authority::AbsolutePath* named = find_path(rule.capability);
   if (named == nullptr) return {};
   auto facts = look_up(named->text());
   std::string real;
   if (facts) {
     real = facts->path;
-    paths.insert_or_assign(real, *std::move(facts));
+    resolved.paths.insert_or_assign(real, *std::move(facts));
   } else if (is_missing(facts.error())) {
     TRY(real, resolve_existing_part(named->text()));
   } else {
@@ -47,6 +47,7 @@ Result<void> resolve_rule(Rule& rule, std::map<std::string, PathFacts>& paths) {
   if (real == named->text()) return {};
   auto path = authority::AbsolutePath::parse(real);
   if (!path) return fail(Code::Invalid, "{}: {}", named->text(), path.error().message);
+  resolved.links.insert_or_assign(named->text(), real);
   move_to(rule.capability, *path);
   return {};
 }
@@ -70,7 +71,7 @@ Result<std::string> resolve_existing_part(const std::string& path) {
 Result<ResolvedAuthority> resolve_paths(const authority::AuthoritySet& set) {
   ResolvedAuthority resolved;
   std::vector<Rule> rules = set.rules();
-  for (Rule& rule : rules) TRY_VOID(resolve_rule(rule, resolved.paths));
+  for (Rule& rule : rules) TRY_VOID(resolve_rule(rule, resolved));
   TRY(resolved.set, authority::AuthoritySet::from_rules(rules));
   return resolved;
 }

@@ -18,6 +18,8 @@ namespace glovebox::host {
 struct ResolvedAuthority {
   authority::AuthoritySet set;
   std::map<std::string, PathFacts> paths;  // what exists of the paths it names
+  // Those that are or pass a link, as they were named, and where they lead.
+  std::map<std::string, std::string> links;
 };
 
 // Two rules that turn out to be about one place tie, so the denial holds. A path that does not

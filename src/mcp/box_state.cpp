@@ -24,7 +24,11 @@ Result<void> replace_request(session::SessionRequest& found, const session::Sess
     return fail(Code::Denied,
                 "the checkpoint is of other workspaces than the sandbox of this call has");
   }
+  // The policy is the same, or it is refused; where its links led when the session began is known
+  // from the file alone.
+  auto links = std::move(found.policy.links);
   found = ours;
+  found.policy.links = std::move(links);
   return {};
 }
 

@@ -106,15 +106,22 @@ json::array lines_json(const std::vector<std::string>& lines) {
   return array;
 }
 
+// Between two boxes there is nothing to change.
+ApiError change_refusal(const Error& error) {
+  ApiError refused = to_api_error(error);
+  if (error.code == Code::Unsupported) refused.status = 400;
+  if (error.code == Code::Exhausted) {
+    refused.status = 409;
+    refused.code = "SESSION_IS_BUSY";
+  }
+  return refused;
+}
+
 // What was lost is lost, also when the kernel did not take all of it from the box.
 Result<json::object, ApiError> narrow(Call& call, const std::string& id,
                                       const Manager::SessionNarrowing& narrowing) {
   auto narrowed = call.service.manager.narrow_session(id, narrowing);
-  if (!narrowed) {
-    ApiError error = to_api_error(narrowed.error());
-    if (narrowed.error().code == Code::Unsupported) error.status = 400;
-    return tl::unexpected(std::move(error));
-  }
+  if (!narrowed) return tl::unexpected(change_refusal(narrowed.error()));
   audit(call, "narrow", {{"session_id", id}, {"lost", lines_json(narrowed->at_once)}});
   json::object told{{"at_once", lines_json(narrowed->at_once)}, {"connections_cut", narrowed->cut}};
   if (narrowed->for_new_boxes.empty()) return told;
@@ -137,10 +144,10 @@ asio::awaitable<Answer> change_session(Call& call) {
   if (order.narrowing) {
     CO_TRY(narrowed, narrow(call, info.id, *order.narrowing));
   }
-  CO_TRY(const session::SessionInfo changed,
-         or_refuse(call.service.manager.change(info.id, order.change)));
+  const auto changed = call.service.manager.change(info.id, order.change);
+  if (!changed) co_return tl::unexpected(change_refusal(changed.error()));
   audit(call, "change", {{"session_id", info.id}});
-  json::object state = session_state(changed);
+  json::object state = session_state(*changed);
   if (narrowed) state["narrowed"] = *std::move(narrowed);
   co_return json_answer(200, state);
 }

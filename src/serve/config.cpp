@@ -302,6 +302,7 @@ void read_all(const toml::table& table, Config& config, Problems& problems) {
   reader.seconds("exit_when_idle_seconds", config.exit_when_idle, 0);
   reader.number("upper_max_bytes", config.session.upper_max_bytes, 0, kMostBytes);
   reader.number("diff_max_bytes", config.session.diff_max_bytes, 1, kMostBytes);
+  reader.number("spool_max_bytes", config.session.spool_max_bytes, 0, kMostBytes);
   reader.paths("allowed_writable", config.session.allowed_writable);
   reader.choice("log_level", {{"error", [&] { config.log_level = "error"; }},
                               {"info", [&] { config.log_level = "info"; }},

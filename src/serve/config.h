@@ -47,6 +47,7 @@ struct SessionConfig {
       shared_tmp;  // /tmp of the profile `balanced`; empty: a directory of the service's own
   std::uint64_t upper_max_bytes = std::uint64_t{8} << 30;  // of all layers; 0: no bound
   std::uint64_t diff_max_bytes = std::uint64_t{4} << 30;
+  std::uint64_t spool_max_bytes = std::uint64_t{16} << 30;  // of bodies on their way; 0: no bound
 };
 
 struct Config {

@@ -51,7 +51,7 @@ void read_authority(ObjectReader& reader, CreateOrder& order, BodyProblems& prob
 
 // Labels that are the service's own and not shown: what of an order a session cannot hold itself.
 inline constexpr std::string_view kOwnLabels = "execd.";
-inline constexpr std::string_view kOwnerLabel = "execd.owner";
+using session::kOwnerLabel;
 // Followed by the number of a workspace: the path it was asked for by, when that leads elsewhere.
 inline constexpr std::string_view kAskedPathLabel = "execd.asked_path.";
 void hide_in_labels(const CreateOrder& order, std::string_view owner,

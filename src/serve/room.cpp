@@ -9,11 +9,11 @@ namespace glovebox::serve {
 Result<Room, ApiError> Room::take(const Call& call, std::size_t count) {
   if (count == 0) return Room(nullptr, {}, 0);
   const Service& service = call.service;
-  const std::uint64_t most = service.config.session.upper_max_bytes;
-  if (most > 0 && service.layer_bytes >= most) {
+  const session::LayerUse& layers = service.manager.layer_use();
+  if (layers.is_full()) {
     return refuse(507, "RUNTIME_ERROR",
                   "the layers of all sessions hold {} bytes, and {} is the most (upper_max_bytes)",
-                  service.layer_bytes, most);
+                  layers.bytes(), layers.most());
   }
   const Identity& who = call.identity;
   if (who.max_sessions == 0) return Room(nullptr, {}, 0);

@@ -213,6 +213,7 @@ session::ManagerSettings manager_settings(const ServiceSetup& setup,
   settings.interpreter_roots = config.session.allowed_workspaces;
   settings.most_diff_bytes = config.session.diff_max_bytes;
   settings.most_layer_bytes = config.session.upper_max_bytes;
+  settings.most_spool_bytes = config.session.spool_max_bytes;
   settings.policies = std::move(policies);
   settings.hidden = own_places(setup);
   return settings;
@@ -229,12 +230,11 @@ void tell_manager(const Service& service, std::string_view state) {
   }
 }
 
-// Keeps the number of bytes in all layers fresh, for the bound on them.
+// Keeps the number of bytes in all layers fresh, also where there is no bound on them.
 asio::awaitable<void> watch_layers(Service& service) {
   asio::steady_timer timer(service.io);
   for (;;) {
-    const auto bytes = co_await service.manager.layer_bytes();
-    if (bytes) service.layer_bytes = *bytes;
+    (void)co_await service.manager.layer_bytes();  // what fails is tried again
     timer.expires_after(kLayerLook);
     const auto [problem] = co_await timer.async_wait(kTuple);
     if (problem) co_return;

@@ -62,8 +62,6 @@ struct Service {
   std::map<std::string, std::shared_ptr<ResumableRun>, std::less<>> resumable;
   // Sessions that are being made, by the caller's name (room.h).
   std::shared_ptr<Rooms> rooms = std::make_shared<Rooms>();
-  // Bytes of all layers when last looked, and what uploads added since.
-  std::uint64_t layer_bytes = 0;
   std::function<HttpCounts()> http_counts;
   asio::thread_pool pool{1};
 };

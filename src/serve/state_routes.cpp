@@ -144,9 +144,15 @@ Result<std::vector<session::StateKind>, ApiError> read_kinds(
   return kinds;
 }
 
+struct Spooled {
+  UniqueFd file;
+  session::SpoolShare share;  // lives as long as the file
+};
+
 // The body in a file without a name, whatever its size.
-asio::awaitable<Result<UniqueFd, ApiError>> spool_body(Call& call) {
+asio::awaitable<Result<Spooled, ApiError>> spool_body(Call& call) {
   const Config& config = call.service.config;
+  session::SpoolShare share = call.service.manager.spool_share();
   CO_TRY(UniqueFd file, or_refuse(open_file(config.state_directory, O_RDWR | O_TMPFILE, 0600)));
   const auto buffer = std::make_unique<char[]>(kBuffer);
   std::uint64_t received = 0;
@@ -164,12 +170,13 @@ asio::awaitable<Result<UniqueFd, ApiError>> spool_body(Call& call) {
       co_return refuse(413, "BODY_TOO_LARGE", "an upload has at most {} bytes",
                        config.upload_bytes);
     }
+    CO_TRY_VOID(or_refuse(share.take(*got)));
     CO_TRY_VOID(or_refuse(write_all(file, {buffer.get(), *got})));
   }
   if (::lseek(file.get(), 0, SEEK_SET) != 0) {
     co_return refuse(500, "RUNTIME_ERROR", "the file cannot be read back");
   }
-  co_return std::move(file);
+  co_return Spooled{std::move(file), std::move(share)};
 }
 
 // What is made again is held to the rules of what is made: the host's as they are today, and the
@@ -228,9 +235,14 @@ asio::awaitable<Answer> recycle_session(Call& call) {
   request.env = passed_environment(all, call.service.environment, call.service.secret_names);
   request.review = reviewer_of(call, info);
   // A dead session that gets a box is one more that is alive.
-  const std::size_t more = info.state == session::SessionState::Dead ? 1 : 0;
-  CO_TRY(const Room room, Room::take(call, more));
+  std::optional<Result<Room, ApiError>> room;
+  request.take_room = [&call, &room]() -> Result<void> {
+    room.emplace(Room::take(call, 1));
+    if (*room) return {};
+    return fail(Code::Exhausted, "{}", room->error().message);
+  };
   auto renewed = co_await call.service.manager.recycle(info.id, std::move(request));
+  if (room && !*room) co_return tl::unexpected(room->error());
   if (!renewed) co_return tl::unexpected(state_refusal(renewed.error()));
   audit(call, "recycle", {{"session_id", info.id}});
   co_return json_answer(200, session_state(*renewed));
@@ -289,16 +301,14 @@ asio::awaitable<Answer> restore_session(Call& call) {
   CO_TRY(const Room room, Room::take(call, 1));
   CO_TRY(checkpoint::Key key, key_of(call));
   CO_TRY(std::string tenant, tenant_of(call));
-  CO_TRY(UniqueFd file, co_await spool_body(call));
+  CO_TRY(Spooled body, co_await spool_body(call));
   session::RestoreRequest request{.key = std::move(key), .tenant = std::move(tenant)};
-  const std::uint64_t most = call.service.config.session.upper_max_bytes;
-  if (most > 0) request.most_bytes = most - std::min(most, call.service.layer_bytes);
   const Reviewer reviewer{call.service.rules, {call.identity}};
   request.review = [reviewer, owner = call.identity.name](session::SessionRequest& asked) {
     asked.labels[std::string(kOwnerLabel)] = owner;  // it belongs to who restores it
     return reviewer(asked);
   };
-  auto restored = co_await call.service.manager.restore(std::move(file), std::move(request));
+  auto restored = co_await call.service.manager.restore(std::move(body.file), std::move(request));
   if (!restored) {
     audit(call, "restore", {{"refused", restored.error().message}});
     co_return tl::unexpected(state_refusal(restored.error()));

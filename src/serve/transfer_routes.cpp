@@ -215,11 +215,8 @@ class Uploader {
       co_return refuse(413, "BODY_TOO_LARGE", "an upload has at most {} bytes",
                        config.upload_bytes);
     }
-    const std::uint64_t most = config.session.upper_max_bytes;
-    call_.service.layer_bytes += *got;
-    if (most > 0 && call_.service.layer_bytes > most) {
-      co_return refuse(507, "RUNTIME_ERROR", "the layers of all sessions are full ({} bytes)",
-                       most);
+    if (const auto taken = call_.service.manager.layer_use().take(*got); !taken) {
+      co_return refuse(507, "RUNTIME_ERROR", "{}", taken.error().message);
     }
     if (*got == 0) reader_.end_input();
     reader_.feed({buffer_.get(), *got});

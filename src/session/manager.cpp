@@ -56,6 +56,8 @@ Result<std::unique_ptr<Manager>> Manager::open(asio::io_context& loop, ManagerSe
 SessionManager::SessionManager(asio::io_context& loop, ManagerSettings settings)
     : loop_(loop),
       settings_(std::move(settings)),
+      layer_use_(std::make_shared<LayerUse>(settings_.most_layer_bytes)),
+      spool_room_(std::make_shared<SpoolRoom>(settings_.most_spool_bytes)),
       events_(loop),
       pool_(settings_.pool_threads),
       networks_(loop),
@@ -193,6 +195,17 @@ Result<SessionManager::EntryPointer> SessionManager::find(std::string_view id) c
   return found->second;
 }
 
+Result<void> SessionManager::check_settled(const Entry& entry) {
+  if (!entry.is_being_renewed) return {};
+  return fail(Code::Exhausted, "the session is getting a fresh box; try again");
+}
+
+Result<void> SessionManager::check_wanted(const Entry& entry) const {
+  if (is_stopping_) return fail(Code::Os, "the service is ending");
+  if (!entry.is_being_removed) return {};
+  return fail(Code::NotFound, "there is no session {}", entry.record.info.id);
+}
+
 SessionInfo SessionManager::info_of(const Entry& entry) const {
   SessionInfo info = entry.record.info;
   if (info.idle_timeout.count() == 0) return info;
@@ -238,6 +251,7 @@ Result<std::shared_ptr<LiveSession>> SessionManager::attach(std::string_view id)
 
 Result<SessionInfo> SessionManager::change(std::string_view id, const Change& change) {
   TRY(const EntryPointer entry, find(id));
+  TRY_VOID(check_settled(*entry));
   SessionRequest asked = entry->record.info.effective;
   if (change.labels) asked.labels = *change.labels;
   if (change.name) asked.name = *change.name;

@@ -19,6 +19,7 @@
 #include "policy/store.h"
 #include "session/event.h"
 #include "session/info.h"
+#include "session/layer_use.h"
 #include "session/live_session.h"
 #include "session/parked_use.h"
 #include "session/request.h"
@@ -45,7 +46,8 @@ struct ManagerSettings {
   std::string state_directory;      // layers, spools and the store live below; made 0700
   std::size_t max_sessions = 1000;  // alive at a time
   std::uint32_t keep_parked = 0;    // boxes of each shape that wait for their request
-  std::size_t max_dead = 1000;      // dead ones that are remembered; the oldest are deleted first
+  // Dead ones that are remembered. Beyond it the oldest of the owner who has the most are deleted.
+  std::size_t max_dead = 1000;
   std::chrono::milliseconds default_idle = kDefaultIdle;
   // Of idle collection, of removals tried again, and of writing down what runs there were.
   std::chrono::milliseconds sweep_period{1000};
@@ -55,6 +57,8 @@ struct ManagerSettings {
   // What all layers may take on the disk together; 0: no bound. Looked at by the sweep, less often
   // where looking takes long: when it is too much, the session whose layer grew most ends.
   std::uint64_t most_layer_bytes = 0;
+  // What bodies on their way may take on the disk together (spool_room.h); 0: no bound.
+  std::uint64_t most_spool_bytes = 0;
   std::size_t pool_threads = 2;
   // Where the secrets are that requests may name; empty: none can be handed in.
   std::string secrets_directory;
@@ -80,6 +84,7 @@ enum class DiffForm : std::uint8_t { TarGz, Json, Unified };
 // A finished body in a file without a name, read from its start.
 struct DiffBody {
   UniqueFd file;
+  SpoolShare share;  // lives as long as the file
   std::uint64_t size = 0;
   std::size_t changes = 0;
 };
@@ -131,11 +136,13 @@ class Manager {
     std::optional<std::chrono::milliseconds> idle_timeout;  // 0: never
     std::optional<std::string> name;
   };
+  // Code::Exhausted while the session gets a fresh box: nothing was changed then.
   virtual Result<SessionInfo> change(std::string_view id, const Change& change) = 0;
 
   // Ends the box and forgets the session. What waits for it gets an error. With Code::Os the box
   // did not go in time: the session is still there, dead, and can be deleted again; the Manager
-  // tries by itself too. A second delete of the same session is Code::NotFound.
+  // tries by itself too. Waits for a commit, a fork or a recycle that is under way; the last gives
+  // up. A second delete of the same session is Code::NotFound.
   virtual asio::awaitable<Result<void>> remove(std::string id, LayerFate fate) = 0;
   // Ends the box and keeps the session, dead, with its layers.
   virtual asio::awaitable<Result<SessionInfo>> end(std::string id) = 0;
@@ -197,8 +204,12 @@ class Manager {
     ParkedUse parked;
   };
   virtual Counts counts() const = 0;
-  // Bytes in all layers, by their disk use. Walks them, on the pool.
+  // Bytes in all layers, by their disk use. Walks them, on the pool, for layer_use() too.
   virtual asio::awaitable<Result<std::uint64_t>> layer_bytes() = 0;
+  // What is known of that without looking.
+  virtual LayerUse& layer_use() = 0;
+  // For a body that somebody else puts into a file.
+  virtual SpoolShare spool_share() = 0;
 
   // After a reload of the policies: every running box whose policy is among the changed ones loses
   // at once what it was granted of the network and is not any more, and gets the smaller budgets,
@@ -219,7 +230,8 @@ class Manager {
   // Takes from a running box what lies outside, at once and for good: a box that is made of the
   // same request later has no more. Refused with Code::Unsupported, before anything is done, when
   // a term cannot be narrowed in a box that runs; what the kernel then refuses all the same is
-  // listed in for_new_boxes.
+  // listed in for_new_boxes. Refused with Code::Exhausted while the session gets a fresh box. A
+  // fork that is under way ends with Code::Exhausted: no child has what its parent has lost.
   virtual Result<NarrowedBox> narrow_session(std::string_view id,
                                              const SessionNarrowing& narrowing) = 0;
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@ Error no_memory() {
 struct Writing {
   std::shared_ptr<Preparer> preparer;
   std::string spool;
+  std::shared_ptr<SpoolRoom> room;
   Snapshot snapshot;
   std::vector<WorkspaceInfo> workspaces;
   checkpoint::Key key;
@@ -100,12 +102,14 @@ Result<CheckpointFile> write_checkpoint(Writing work) {
   CheckpointFile file;
   file.state = work.snapshot.state;
   file.layers = work.snapshot.layers;
+  file.share = SpoolShare(work.room);
   TRY(file.file, open_file(work.spool, O_RDWR | O_TMPFILE, 0600));
   checkpoint::Header header;
   header.tenant = work.tenant;
   if (work.snapshot.policy) header.policy_digest = work.snapshot.policy->digest;
   for (const StateKind kind : file.state) header.state.emplace_back(to_text(kind));
-  const checkpoint::Sink sink = [&file](std::string_view bytes) {
+  const checkpoint::Sink sink = [&file](std::string_view bytes) -> Result<void> {
+    TRY_VOID(file.share.take(bytes.size()));
     file.size += bytes.size();
     return write_all(file.file, bytes);
   };
@@ -133,14 +137,21 @@ SessionRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
   return request;
 }
 
-// The least of what the disk has left for it and what its own budgets say; 0: no bound.
-std::uint64_t room_for(const SessionRequest& request, std::uint64_t most) {
+// What its own budgets leave for all its layers, and then what there is for those of all sessions.
+RestoreStream::TakeRoom room_for(const SessionRequest& request, std::shared_ptr<LayerUse> layers) {
   constexpr auto kDisk = authority::BudgetKind::Disk;
+  const auto own = std::make_shared<std::uint64_t>(std::numeric_limits<std::uint64_t>::max());
   for (const auto& budget : {request.handed.budget(kDisk),
                              request.ceiling ? request.ceiling->budget(kDisk) : std::nullopt}) {
-    if (budget) most = most == 0 ? *budget : std::min(most, *budget);
+    if (budget) *own = std::min(*own, *budget);
   }
-  return most;
+  return [own, layers = std::move(layers)](std::uint64_t bytes) -> Result<void> {
+    if (bytes > *own) {
+      return fail(Code::Exhausted, "the checkpoint holds more than its budget of disk");
+    }
+    *own -= bytes;
+    return layers->take(bytes);
+  };
 }
 
 }  // namespace
@@ -174,8 +185,13 @@ asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string i
   CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, std::move(none)));
   std::vector<WorkspaceInfo> workspaces;
   if (wants(request, StateKind::Files)) workspaces = entry->record.info.workspaces;
-  Writing writing{preparer_,   spool_directory_,         std::move(snapshot), std::move(workspaces),
-                  request.key, std::move(request.tenant)};
+  Writing writing{preparer_,
+                  spool_directory_,
+                  spool_room_,
+                  std::move(snapshot),
+                  std::move(workspaces),
+                  request.key,
+                  std::move(request.tenant)};
   const auto work = [writing = std::move(writing)] { return write_checkpoint(writing); };
   CO_TRY(CheckpointFile file, co_await on_pool(pool_, work));
   CO_TRY(file.used, usage(id));
@@ -187,20 +203,22 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
   if (is_stopping_) co_return fail(Code::Os, "the service is ending");
   CO_TRY_VOID(check_room(1));
   const Count count(starting_);
+  if (layer_use_->most() > 0 && !layer_use_->is_measured()) {
+    CO_TRY_VOID(co_await layer_bytes());
+  }
   struct Drafted {
     SessionRequest request;
     std::shared_ptr<Prepared> prepared;
     std::shared_ptr<RestoreStream> stream;
   };
   const auto held = std::make_shared<UniqueFd>(std::move(file));
-  const auto work = [preparer = preparer_, held,
+  const auto work = [preparer = preparer_, layers = layer_use_, held,
                      request = std::move(request)]() -> Result<Drafted> {
     Drafted drafted;
     TRY(drafted.stream, RestoreStream::open(std::move(*held), request.key, request.tenant));
     drafted.request = restored_request(*preparer, drafted.stream->snapshot());
     if (request.review) TRY_VOID(request.review(drafted.request));
-    const std::uint64_t room = room_for(drafted.request, request.most_bytes);
-    if (room > 0) drafted.stream->bound(room);
+    drafted.stream->bound(room_for(drafted.request, layers));
     SessionRequest pinned = drafted.request;
     const std::optional<plan::PolicyMark>& policy = drafted.stream->snapshot().policy;
     if (policy) pinned.policy.if_digest = policy->digest;

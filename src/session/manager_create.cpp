@@ -107,6 +107,10 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
     co_await take_back(prepared, std::move(none));
     co_return unexpected(std::move(born).error());
   }
+  if (auto same = origin.recheck ? origin.recheck() : Result<void>(); !same) {
+    co_await take_back(prepared, *born);
+    co_return unexpected(std::move(same).error());
+  }
   const EntryPointer entry = enter(*born, *prepared);
   entry->record.info.parent = origin.parent;
   entry->asked = entry->record.info.effective;
@@ -143,8 +147,8 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared,
   return settings;
 }
 
-asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth(
-    std::shared_ptr<Prepared> prepared, const Origin& origin) {
+asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prepared> prepared,
+                                                            const Origin& origin) {
   Newborn newborn;
   newborn.id = origin.id;
   if (newborn.id.empty()) {

@@ -59,9 +59,6 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
                                                          EndCause cause, std::string sentence) {
   const std::string id = entry->record.info.id;
   if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
-  if (entry->is_being_renewed) {
-    co_return unexpected(Error{Code::Os, EBUSY, "the session is getting a fresh box; try again"});
-  }
   entry->is_being_removed = true;
   if (entry->is_cell) {
     end_cell(entry, {"closed", std::move(sentence)});
@@ -74,11 +71,13 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
       co_return unexpected(Error{Code::Os, ETIMEDOUT, "the box did not end in time; try again"});
     }
   }
-  // What is being moved from memory to the disk is whole before it is removed.
-  std::unique_ptr<LiveSession::ShellTurn> layers_are_still;
-  if (!entry->memory.empty()) {
-    auto taken = co_await entry->layer_turn->take(WhenBusy::Wait);
-    if (taken) layers_are_still = *std::move(taken);
+  // The box was ended first, because who has the turn may be waiting for something in it. A commit
+  // is whole before its layer goes, and so is what moves from memory to the disk; a fork has its
+  // children, who keep what they stand on; and a fresh box is not wanted any more.
+  const auto turn = co_await entry->layer_turn->take(WhenBusy::Wait);
+  if (!turn) {
+    entry->is_being_removed = false;
+    co_return unexpected(turn.error());
   }
   // Forgotten first, on disk: a layer that no session names is removed by the next service, so
   // being killed here leaves nothing behind.
@@ -156,7 +155,7 @@ std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
   const auto now = std::chrono::steady_clock::now();
   const auto oldest = std::chrono::system_clock::now() - kDeadLife;
   for (const auto& [id, entry] : sessions_) {
-    if (entry->is_being_removed || entry->is_being_renewed) continue;
+    if (entry->is_being_removed || entry->layer_turn->is_taken()) continue;
     const SessionInfo& info = entry->record.info;
     if (info.state == SessionState::Dead) {
       const bool is_old = info.end && info.end->at < oldest;
@@ -167,13 +166,28 @@ std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
                          now - last_use(*entry) > info.idle_timeout;
     if (is_idle) found.push_back(entry);
   }
-  if (dead.size() <= settings_.max_dead) return found;
+  forget_more(std::move(dead), found);
+  return found;
+}
+
+// One by one the oldest of whoever has the most: nobody's are forgotten for another's.
+void SessionManager::forget_more(std::vector<EntryPointer> dead,
+                                 std::vector<EntryPointer>& found) const {
+  if (dead.size() <= settings_.max_dead) return;
   std::ranges::sort(dead, {}, [](const EntryPointer& entry) {
     return entry->record.info.end ? entry->record.info.end->at : WallTime();
   });
-  found.insert(found.end(), dead.begin(),
-               dead.end() - static_cast<std::ptrdiff_t>(settings_.max_dead));
-  return found;
+  std::map<std::string, std::deque<EntryPointer>> by_owner;
+  for (const EntryPointer& entry : dead) {
+    by_owner[owner_of(entry->record.info.effective)].push_back(entry);
+  }
+  for (std::size_t more = dead.size() - settings_.max_dead; more > 0; --more) {
+    auto& most = std::ranges::max_element(by_owner, {}, [](const auto& one) {
+                   return one.second.size();
+                 })->second;
+    found.push_back(most.front());
+    most.pop_front();
+  }
 }
 
 void SessionManager::write_runs() {
@@ -191,6 +205,7 @@ asio::awaitable<void> SessionManager::sweep() {
   const std::vector<EntryPointer> idle = expired();
   for (const EntryPointer& entry : idle) {
     // Somebody may have begun to use it while another was being removed.
+    if (entry->layer_turn->is_taken()) continue;
     if (entry->live && entry->live->is_alive() && is_in_use(*entry)) continue;
     // What fails is tried again by the next sweep.
     (void)co_await remove_for(entry, LayerFate::Remove, EndCause::Idle, "the session was idle");

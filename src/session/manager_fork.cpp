@@ -125,6 +125,18 @@ asio::awaitable<Result<LayerSources>> SessionManager::freeze(EntryPointer entry,
   co_return std::move(found.sources);
 }
 
+// No child has what its parent has lost meanwhile. What it is called and how long it may be idle is
+// as it was when the fork was asked for.
+Result<void> SessionManager::check_same(const Entry& parent, const SessionRequest& before) const {
+  TRY_VOID(check_wanted(parent));
+  TRY(SessionRequest now, asked_of(parent, {}));
+  now.name = before.name;
+  now.labels = before.labels;
+  now.idle_timeout = before.idle_timeout;
+  if (now == before) return {};
+  return fail(Code::Exhausted, "the session was changed while it was forked; try again");
+}
+
 asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::make_children(
     EntryPointer entry, const ForkRequest& request, SessionRequest asked, Origin origin) {
   std::vector<asio::awaitable<Result<SessionInfo>>> works;
@@ -134,12 +146,13 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::make_children(
   }
   std::vector<Result<SessionInfo>> made = co_await together(loop_, std::move(works));
   const auto failed = std::ranges::find_if(made, [](const auto& one) { return !one; });
+  const auto done = failed == made.end() ? origin.recheck() : unexpected(failed->error());
   std::vector<SessionInfo> children;
   for (Result<SessionInfo>& one : made) {
-    if (one && failed == made.end()) children.push_back(*std::move(one));
-    if (one && failed != made.end()) (void)co_await remove(one->id, LayerFate::Remove);
+    if (one && done) children.push_back(*std::move(one));
+    if (one && !done) (void)co_await remove(one->id, LayerFate::Remove);
   }
-  if (failed != made.end()) co_return unexpected(failed->error());
+  if (!done) co_return unexpected(done.error());
   co_return children;
 }
 
@@ -150,11 +163,11 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
   if (entry->record.info.effective.python) co_return fail(Code::Unsupported, "{}", kNoCopy);
   CO_TRY_VOID(check_room(request.count));
   std::unique_ptr<LiveSession::ShellTurn> shell;
-  const bool is_alive = entry->live && entry->live->is_alive();
-  if (is_alive) {
+  if (entry->live && entry->live->is_alive()) {
     CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
   }
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
+  CO_TRY_VOID(check_wanted(*entry));
   std::vector<plan::EnvEntry> none;
   CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, std::move(none)));
   bool must_renew = false;
@@ -167,7 +180,9 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
     request.ceiling = std::move(resolved.set);
   }
   CO_TRY(SessionRequest asked, co_await asked_again(entry, none, request.review));
-  if (is_alive && must_renew) {
+  CO_TRY(SessionRequest before, asked_of(*entry, none));
+  // One that has died on the way stays dead.
+  if (must_renew && entry->live && entry->live->is_alive()) {
     const std::size_t busy = entry->live->under_way();
     if (busy > 0 && request.running == WhileRunning::Refuse) {
       co_return fail(
@@ -177,9 +192,11 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
     Origin own = origin;
     own.layers = own_sources(entry->record.info, origin.layers);
     CO_TRY_VOID(co_await renew(entry, asked, std::move(own)));
+    before = asked;
   }
   origin.parent = id;
   origin.known = entry->places;
+  origin.recheck = [this, entry, before = std::move(before)] { return check_same(*entry, before); };
   if (snapshot.policy) origin.policy_digest = snapshot.policy->digest;
   CO_TRY(std::vector<SessionInfo> children,
          co_await make_children(entry, request, std::move(asked), std::move(origin)));

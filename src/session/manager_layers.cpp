@@ -26,10 +26,11 @@ Result<void> write_body(DiffForm form, const std::vector<workspace::Change>& cha
   return workspace::write_unified(changes, uppers, original, workspace::Reader::Program, sink);
 }
 
-// Where a body is written to, and how large it may get.
+// Where a body is written to, how large it may get, and what all of them may take.
 struct Spooling {
   std::string directory;
   std::uint64_t most = 0;
+  std::shared_ptr<SpoolRoom> room;
 };
 
 Result<DiffBody> spool_body(DiffForm form, const std::vector<workspace::Change>& changes,
@@ -37,12 +38,14 @@ Result<DiffBody> spool_body(DiffForm form, const std::vector<workspace::Change>&
                             const Spooling& spool) {
   DiffBody body;
   body.changes = changes.size();
+  body.share = SpoolShare(spool.room);
   TRY(body.file, open_file(spool.directory, O_RDWR | O_TMPFILE, 0600));
   const workspace::Sink sink = [&](std::string_view bytes) -> Result<void> {
     body.size += bytes.size();
     if (body.size > spool.most) {
       return fail(Code::Exhausted, "the diff is larger than {} bytes", spool.most);
     }
+    TRY_VOID(body.share.take(bytes.size()));
     return write_all(body.file, bytes);
   };
   TRY_VOID(write_body(form, changes, after, before, sink));
@@ -67,19 +70,30 @@ Result<DiffBody> make_branch_diff(const workspace::LayerRoot& root, const std::s
   return spool_body(form, changes, after, before, spool);
 }
 
+// The kernel's own directory in a layer's: nobody else may look into it.
+constexpr std::string_view kOfOverlay = "box/work/work";
+
 // What a layer may grow while there is no room, without its session being ended for it.
 constexpr std::uint64_t kUnnoticedGrowth = 1 << 20;
 
-// By the layer's id. What cannot be measured keeps nobody from measuring the others.
-Result<std::map<std::string, workspace::TreeUse>> measure_layers(const workspace::LayerRoot& root) {
-  std::map<std::string, workspace::TreeUse> sizes;
-  TRY(const auto layers, workspace::list_layers(root));
-  for (const workspace::LayerFacts& layer : layers) {
-    const auto dir = workspace::open_directory(root.dir, layer.id);
-    if (!dir) continue;  // removed meanwhile
-    const auto use = workspace::measure_tree(*dir);
-    if (use) sizes.emplace(layer.id, *use);
+// By the layer's id, with those that are being made or removed, by what they are called meanwhile.
+// What cannot be measured keeps nobody from measuring the others.
+using LayerSizes = std::map<std::string, workspace::TreeUse>;
+Result<LayerSizes> measure_layers(const workspace::LayerRoot& root, LayerUse& known) {
+  const LayerUse::Mark mark = known.begin_measure();
+  LayerSizes sizes;
+  std::uint64_t bytes = 0;
+  TRY(const UniqueFd all, workspace::open_directory(root.dir, "."));
+  TRY(const auto names, workspace::list_directory(all));
+  for (const workspace::Entry& entry : names) {
+    const auto dir = workspace::open_directory(root.dir, entry.name);
+    if (!dir) continue;  // removed meanwhile, or no layer
+    const auto use = workspace::measure_tree(*dir, kOfOverlay);
+    if (!use) continue;
+    sizes.emplace(entry.name, *use);
+    bytes += use->bytes;
   }
+  known.end_measure(mark, bytes);
   return sizes;
 }
 
@@ -167,9 +181,9 @@ asio::awaitable<Result<DiffBody>> SessionManager::diff(std::string id, LayerChoi
                                                        DiffForm form) {
   CO_TRY(const EntryPointer entry, find(id));
   CO_TRY(const std::string layer, layer_of(*entry, where));
-  const auto work =
-      [open = opener(*entry, layer), form,
-       spool = Spooling{spool_directory_, settings_.most_diff_bytes}]() -> Result<DiffBody> {
+  const auto work = [open = opener(*entry, layer), form,
+                     spool = Spooling{spool_directory_, settings_.most_diff_bytes,
+                                      spool_room_}]() -> Result<DiffBody> {
     TRY(const workspace::Layer opened, open());
     return make_diff(opened, form, spool);
   };
@@ -183,7 +197,8 @@ asio::awaitable<Result<DiffBody>> SessionManager::diff_between(std::string from,
   CO_TRY(std::string from_layer, layer_of(*one, where));
   CO_TRY(std::string to_layer, layer_of(*other, where));
   const auto work = [preparer = preparer_, from = std::move(from_layer), to = std::move(to_layer),
-                     form, spool = Spooling{spool_directory_, settings_.most_diff_bytes}] {
+                     form,
+                     spool = Spooling{spool_directory_, settings_.most_diff_bytes, spool_room_}] {
     return make_branch_diff(preparer->layers(), from, to, form, spool);
   };
   co_return co_await on_pool(pool_, work);
@@ -232,13 +247,12 @@ asio::awaitable<Result<workspace::UndoResult>> SessionManager::undo(std::string 
 }
 
 asio::awaitable<Result<std::uint64_t>> SessionManager::layer_bytes() {
-  const auto work = [preparer = preparer_]() -> Result<std::uint64_t> {
-    TRY(const auto sizes, measure_layers(preparer->layers()));
-    std::uint64_t bytes = 0;
-    for (const auto& [id, use] : sizes) bytes += use.bytes;
-    return bytes;
+  const auto work = [preparer = preparer_, known = layer_use_]() -> Result<void> {
+    TRY_VOID(measure_layers(preparer->layers(), *known));
+    return {};
   };
-  co_return co_await on_pool(pool_, work);
+  CO_TRY_VOID(co_await on_pool(pool_, work));
+  co_return layer_use_->bytes();
 }
 
 // A bound on all layers together cannot make a write fail: it is kept by looking. What a box writes
@@ -248,7 +262,9 @@ asio::awaitable<void> SessionManager::bound_layers() {
   using Clock = std::chrono::steady_clock;
   if (settings_.most_layer_bytes == 0 || Clock::now() < next_measure_) co_return;
   const std::weak_ptr<bool> there = is_there_;
-  const auto work = [preparer = preparer_] { return measure_layers(preparer->layers()); };
+  const auto work = [preparer = preparer_, known = layer_use_] {
+    return measure_layers(preparer->layers(), *known);
+  };
   const auto begun = Clock::now();
   const auto sizes = co_await on_pool(pool_, work);
   if (!sizes || there.expired()) co_return;  // tried again by the next sweep

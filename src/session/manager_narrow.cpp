@@ -128,6 +128,7 @@ void SessionManager::tell_narrowed(const Entry& entry, const NarrowedBox& narrow
 Result<NarrowedBox> SessionManager::narrow_session(std::string_view id,
                                                    const SessionNarrowing& narrowing) {
   TRY(const EntryPointer entry, find(id));
+  TRY_VOID(check_settled(*entry));
   if (!entry->live || !entry->live->is_alive()) {
     return fail(Code::Os, "isolated session is not active: it has nothing to lose");
   }

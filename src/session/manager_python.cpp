@@ -67,15 +67,10 @@ class EndingCell final : public PythonCell, public std::enable_shared_from_this<
   asio::steady_timer timer_;
 };
 
-std::string owner_of(const SessionRequest& request) {
-  const auto found = request.labels.find("execd.owner");
-  return found == request.labels.end() ? "" : found->second;
-}
-
 }  // namespace
 
-asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth_to(
-    std::shared_ptr<Prepared> prepared, const Origin& origin) {
+asio::awaitable<Result<Newborn>> SessionManager::give_birth_to(std::shared_ptr<Prepared> prepared,
+                                                               const Origin& origin) {
   if (!prepared->python) co_return co_await give_birth(prepared, origin);
   const std::optional<std::string> key = python_pool_key(*prepared);
   if (prepared->python->backend == plan::Backend::Cell) {
@@ -99,8 +94,7 @@ asio::awaitable<Result<SessionManager::Newborn>> SessionManager::give_birth_to(
 
 // A box with an interpreter that was made ahead, or nothing. It takes the name of a session that is
 // there, if it is for one.
-SessionManager::Newborn SessionManager::take_parked(const std::optional<std::string>& key,
-                                                    const Origin& origin) {
+Newborn SessionManager::take_parked(const std::optional<std::string>& key, const Origin& origin) {
   while (key) {
     auto ready = python_pool_.take(*key);
     if (!ready) break;
@@ -114,7 +108,7 @@ SessionManager::Newborn SessionManager::take_parked(const std::optional<std::str
   return {};
 }
 
-asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_interpreter(
+asio::awaitable<Result<Newborn>> SessionManager::make_interpreter(
     std::shared_ptr<Prepared> prepared, const Origin& origin) {
   CO_TRY(Newborn newborn, co_await give_birth(prepared, origin));
   newborn.worker = std::make_shared<PythonWorker>(loop_, message_pool_, newborn.live);
@@ -173,8 +167,8 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
 
 // --- cells ---------------------------------------------------------------------------------------
 
-std::shared_ptr<SessionManager::CellWorker> SessionManager::fitting_worker(
-    const std::optional<std::string>& key, const std::string& owner) const {
+std::shared_ptr<CellWorker> SessionManager::fitting_worker(const std::optional<std::string>& key,
+                                                           const std::string& owner) const {
   const auto fits = [&](const std::shared_ptr<CellWorker>& each) {
     if (!key || each->key != *key || each->owner != owner) return false;
     const auto& worker = each->box.worker;
@@ -187,9 +181,8 @@ std::shared_ptr<SessionManager::CellWorker> SessionManager::fitting_worker(
 
 // One that is there, or on its way, before another is made: when a worker is killed, all of its
 // cells come here at the same moment.
-asio::awaitable<Result<std::shared_ptr<SessionManager::CellWorker>>>
-SessionManager::find_cell_worker(std::shared_ptr<Prepared> prepared,
-                                 std::optional<std::string> key) {
+asio::awaitable<Result<std::shared_ptr<CellWorker>>> SessionManager::find_cell_worker(
+    std::shared_ptr<Prepared> prepared, std::optional<std::string> key) {
   const std::string owner = owner_of(prepared->effective);
   while (const auto found = fitting_worker(key, owner)) {
     if (found->box.worker) co_return found;
@@ -213,8 +206,9 @@ SessionManager::find_cell_worker(std::shared_ptr<Prepared> prepared,
   co_return unexpected(std::move(made).error());
 }
 
-asio::awaitable<Result<SessionManager::Newborn>> SessionManager::make_cell(
-    std::shared_ptr<Prepared> prepared, std::optional<std::string> key, const Origin& origin) {
+asio::awaitable<Result<Newborn>> SessionManager::make_cell(std::shared_ptr<Prepared> prepared,
+                                                           std::optional<std::string> key,
+                                                           const Origin& origin) {
   CO_TRY(const std::shared_ptr<CellWorker> worker, co_await find_cell_worker(prepared, key));
   Newborn newborn;
   newborn.plan = worker->box.plan;

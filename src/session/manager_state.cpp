@@ -174,6 +174,7 @@ void SessionManager::die(Entry& entry, const std::string& sentence) {
 // is on disk is the old state until the record is written, and the new one from then on.
 asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionRequest request,
                                                     Origin origin) {
+  CO_TRY_VOID(check_wanted(*entry));
   entry->is_being_renewed = true;
   // Whoever has its channel hears of it; a cell leaves its worker to the others.
   if (entry->python) entry->python->close({"closed", "the session has got a fresh box"});
@@ -197,12 +198,14 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionR
   }
   step("renew: layers are made");
   auto born = co_await give_birth_to(*prepared, origin);
-  if (!born || is_stopping_) {
+  // Somebody may have deleted it meanwhile.
+  auto wanted = born ? check_wanted(*entry) : unexpected(born.error());
+  if (!wanted) {
     Newborn unborn;
     if (born) unborn = *born;
     co_await take_back(*prepared, std::move(unborn));
-    die(*entry, born ? "the service is ending" : born.error().message);
-    co_return born ? fail(Code::Os, "the service is ending") : unexpected(born.error());
+    die(*entry, wanted.error().message);
+    co_return wanted;
   }
   entry->asked = std::move(request);
   fill_record(*entry, *born, **prepared);
@@ -225,15 +228,17 @@ asio::awaitable<Result<SessionInfo>> SessionManager::recycle(std::string id,
                                                              RecycleRequest request) {
   CO_TRY(const EntryPointer entry, find(id));
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
-  if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
-  std::optional<Count> count;
-  if (entry->record.info.state == SessionState::Dead) {
-    CO_TRY_VOID(check_room(1));
-    count.emplace(starting_);
-  }
+  CO_TRY_VOID(check_wanted(*entry));
   // Before anything ends.
   CO_TRY(SessionRequest asked,
          co_await asked_again(entry, std::move(request.env), std::move(request.review)));
+  // Nothing is awaited from this look to the moment when renew() keeps the state as it is.
+  std::optional<Count> count;
+  if (entry->record.info.state == SessionState::Dead) {
+    CO_TRY_VOID(check_room(1));
+    if (request.take_room) CO_TRY_VOID(request.take_room());
+    count.emplace(starting_);
+  }
   Origin origin;
   std::vector<std::string> old;
   for (const WorkspaceInfo& place : entry->record.info.workspaces) {

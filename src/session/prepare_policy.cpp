@@ -33,6 +33,18 @@ Result<authority::AuthoritySet> expanded(const policy::Policy& chosen) {
   return policy::expand_patterns(chosen, lister);
 }
 
+// Somebody else's box may have put a link where a path of the policy was. Of a request that was
+// prepared before, each still means itself, or leads where it led then.
+Result<void> check_known_links(const PolicyChoice& choice, const host::ResolvedAuthority& found) {
+  for (const auto& [path, real] : found.links) {
+    const auto known = choice.links.find(path);
+    if (known != choice.links.end() && known->second == real) continue;
+    return fail(Code::Denied, "{}: it leads to {} now, which is not what the policy granted", path,
+                real);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<policy::CompiledPolicy> Preparer::find_template(const std::string& name) {
@@ -107,6 +119,11 @@ Result<void> Preparer::apply_policy(Draft& draft) {
   draft.most = chosen.workspace;
   TRY(const authority::AuthoritySet set, expanded(chosen));
   TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
+  if (draft.known) {
+    TRY_VOID(check_known_links(choice, resolved));
+  } else {
+    draft.asked.policy.links = std::move(resolved.links);
+  }
   spec.authority = std::move(resolved.set);
   spec.paths = std::move(resolved.paths);
   spec.policy = plan::PolicyMark{choice.name.empty() ? kInline : choice.name, digest};

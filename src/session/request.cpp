@@ -75,6 +75,11 @@ Result<WorkspaceMode> parse_workspace_mode(std::string_view text) {
   return static_cast<WorkspaceMode>(found - kModeNames.begin());
 }
 
+std::string owner_of(const SessionRequest& request) {
+  const auto found = request.labels.find(std::string(kOwnerLabel));
+  return found == request.labels.end() ? "" : found->second;
+}
+
 Result<void> check_values(const SessionRequest& request) {
   TRY_VOID(check_labels(request));
   TRY_VOID(check_workspaces(request));

@@ -69,6 +69,9 @@ struct PolicyChoice {
   std::string sandbox;
   // Refuse unless the policy has this digest.
   std::string if_digest;
+  // Filled in by prepare(): the policy's paths that lead through links, and where they led when the
+  // session was first made. A later box of it follows no others.
+  std::map<std::string, std::string> links{};
   friend bool operator==(const PolicyChoice&, const PolicyChoice&) = default;
 };
 
@@ -117,5 +120,10 @@ struct SessionRequest {
 
   friend bool operator==(const SessionRequest&, const SessionRequest&) = default;
 };
+
+// The label by which a service tells whose session it is; who asks for a session cannot choose it.
+inline constexpr std::string_view kOwnerLabel = "execd.owner";
+// Its value; empty: nobody's.
+std::string owner_of(const SessionRequest& request);
 
 }  // namespace glovebox::session

@@ -144,7 +144,7 @@ Result<void> RestoreStream::fill(const std::string& workspace, BorrowedFd upper)
     return fail(Code::Invalid, "the checkpoint does not say what the layer for {} holds", path);
   }
   const checkpoint::LayerBounds bounds{.told = {told->entries, told->bytes},
-                                       .room = room_ ? &*room_ : nullptr};
+                                       .take_room = take_room_};
   TRY(next_, checkpoint::read_layer(*records_, upper, workspace::MarkPrefix::User, owner, bounds));
   return {};
 }

@@ -6,6 +6,7 @@
 #include "session/prepare.h"
 #include "session/state.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,8 +29,9 @@ class RestoreStream {
   // Opens the file and reads everything that stands before the layers.
   static Result<std::shared_ptr<RestoreStream>> open(UniqueFd file, const checkpoint::Key& key,
                                                      const std::string& tenant);
-  // What its layers may take on the disk, all together. Nothing: no bound.
-  void bound(std::uint64_t bytes) { room_ = bytes; }
+  // Asked for room on the disk before anything is written into a layer.
+  using TakeRoom = std::function<Result<void>(std::uint64_t bytes)>;
+  void bound(TakeRoom take_room) { take_room_ = std::move(take_room); }
 
   const Snapshot& snapshot() const { return snapshot_; }
   const std::string& tag() const { return reader_->tag(); }
@@ -51,7 +53,7 @@ class RestoreStream {
   checkpoint::RecordKind next_ = checkpoint::RecordKind::End;
   Snapshot snapshot_;
   std::map<std::string, workspace::Base> bases_;
-  std::optional<std::uint64_t> room_;
+  TakeRoom take_room_;
 };
 
 }  // namespace glovebox::session

@@ -81,7 +81,8 @@ Result<json::object> encode_request(const SessionRequest& request) {
   object["labels"] = json::value_from(request.labels);
   object["policy"] = json::object{{"name", request.policy.name},
                                   {"sandbox", request.policy.sandbox},
-                                  {"if_digest", request.policy.if_digest}};
+                                  {"if_digest", request.policy.if_digest},
+                                  {"links", json::value_from(request.policy.links)}};
   TRY(object["handed"], authority::to_json(request.handed));
   object["ceiling"] = nullptr;
   if (request.ceiling) {
@@ -139,6 +140,9 @@ Result<SessionRequest> decode_request(const json::object& object) {
   request.labels = json::value_to<std::map<std::string, std::string>>(object.at("labels"));
   const json::object& policy = object.at("policy").as_object();
   request.policy = {text(policy, "name"), {}, text(policy, "sandbox"), text(policy, "if_digest")};
+  if (const json::value* links = policy.if_contains("links")) {
+    request.policy.links = json::value_to<std::map<std::string, std::string>>(*links);
+  }
   TRY(request.handed, authority::set_from_json(object.at("handed")));
   if (!object.at("ceiling").is_null()) {
     TRY(request.ceiling, authority::set_from_json(object.at("ceiling")));

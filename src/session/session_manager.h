@@ -1,13 +1,12 @@
 // The Manager of real boxes.
 #pragma once
 
-#include "session/box_book.h"
 #include "session/event_feed.h"
 #include "session/launcher_line.h"
 #include "session/manager.h"
 #include "session/networks.h"
+#include "session/newborn.h"
 #include "session/prepare.h"
-#include "session/python_host.h"
 #include "session/python_pool.h"
 #include "session/store.h"
 
@@ -54,6 +53,8 @@ class SessionManager final : public Manager {
   asio::awaitable<Abilities> probe() override;
   Counts counts() const override;
   asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
+  LayerUse& layer_use() override { return *layer_use_; }
+  SpoolShare spool_share() override { return SpoolShare(spool_room_); }
   std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                       egress::Existing existing) override;
   Result<NarrowedBox> narrow_session(std::string_view id,
@@ -73,7 +74,8 @@ class SessionManager final : public Manager {
     std::vector<UniqueFd> holds;                   // of its layers
     std::map<std::string, SharedFd> memory;        // of its layers that lie in memory, by id
     std::deque<RunRecord> runs;
-    std::shared_ptr<TurnQueue> layer_turn;  // commits, undos and forks, one at a time
+    // Commits, undos, forks, fresh boxes, and the end of it all: one at a time.
+    std::shared_ptr<TurnQueue> layer_turn;
     std::optional<PolicyOrigin> origin;
     bool is_being_removed = false;
     bool is_being_renewed = false;  // between two boxes
@@ -93,28 +95,8 @@ class SessionManager final : public Manager {
     std::uint64_t runs_before = 0;
     std::string policy_digest{};         // that the policy must have; empty: any
     std::optional<KnownPlaces> known{};  // of a request that was prepared before
-  };
-
-  // A box on its way to be a session.
-  struct Newborn {
-    std::string id;
-    // Whom the box tells of: the same; another only until it is handed to a session that is there.
-    std::shared_ptr<std::string> whose;
-    std::shared_ptr<const plan::LaunchPlan> plan;
-    std::shared_ptr<BoxSession> live;
-    std::shared_ptr<BoxBook> book;
-    std::vector<std::string> proved;
-    std::shared_ptr<PythonWorker> worker;  // of a Python session, ready
-    std::shared_ptr<PythonHost> python;
-  };
-  // A box with an interpreter for many cells.
-  struct CellWorker {
-    std::string key;
-    std::string owner;
-    Newborn box;  // empty while it is on its way
-    std::uint32_t last_cell = 0;
-    std::shared_ptr<TurnQueue> start;  // who makes the box has the turn, and who wants it waits
-    std::optional<Error> problem;      // why it did not come
+    // Asked on the loop before the session is entered; may refuse. May be empty.
+    std::function<Result<void>()> recheck{};
   };
 
   // Opening (manager.cpp).
@@ -123,6 +105,10 @@ class SessionManager final : public Manager {
   Result<void> remove_unknown_layers();
   EntryPointer adopt(StoredSession stored);
   Result<EntryPointer> find(std::string_view id) const;
+  // Code::Exhausted while the session is between two boxes.
+  static Result<void> check_settled(const Entry& entry);
+  // Code::NotFound for one that is being removed, and an error when the service is ending.
+  Result<void> check_wanted(const Entry& entry) const;
   SessionInfo info_of(const Entry& entry) const;
   static void add_live_usage(const Entry& entry, SessionUsage& usage);
 
@@ -159,6 +145,7 @@ class SessionManager final : public Manager {
   void die(Entry& entry, const std::string& sentence);
 
   // Forks (manager_fork.cpp).
+  Result<void> check_same(const Entry& parent, const SessionRequest& before) const;
   asio::awaitable<Result<LayerSources>> freeze(EntryPointer entry, bool& must_renew);
   asio::awaitable<Result<std::vector<SessionInfo>>> make_children(EntryPointer entry,
                                                                   const ForkRequest& request,
@@ -206,6 +193,7 @@ class SessionManager final : public Manager {
   asio::awaitable<void> sweep();
   asio::awaitable<void> keep_sweeping(std::weak_ptr<bool> there);
   std::vector<EntryPointer> expired() const;
+  void forget_more(std::vector<EntryPointer> dead, std::vector<EntryPointer>& found) const;
   void tell(EventKind kind, const Entry& entry, std::string detail);
 
   // Layers (manager_layers.cpp).
@@ -222,6 +210,8 @@ class SessionManager final : public Manager {
   UniqueFd lock_;
   std::shared_ptr<Preparer> preparer_;
   std::string spool_directory_;
+  std::shared_ptr<LayerUse> layer_use_;
+  std::shared_ptr<SpoolRoom> spool_room_;
   std::unique_ptr<Store> store_;
   EventHub events_;
   asio::thread_pool pool_;

@@ -6,6 +6,7 @@
 #include "authority/authority_set.h"
 #include "base/unique_fd.h"
 #include "session/snapshot.h"
+#include "session/spool_room.h"
 
 #include <cstdint>
 #include <functional>
@@ -30,6 +31,9 @@ struct RecycleRequest {
   // Values for variables that are known by name alone, because a former service had them.
   std::vector<plan::EnvEntry> env{};
   Review review{};
+  // Asked once, on the loop, before a session that is dead becomes one more that is alive. May
+  // refuse; may be empty.
+  std::function<Result<void>()> take_room{};
 };
 
 // Whether what runs in a session keeps it from being forked or written out. Runs in its shell are
@@ -66,6 +70,7 @@ struct CheckpointRequest {
 // A checkpoint in a file without a name, read from its start.
 struct CheckpointFile {
   UniqueFd file;
+  SpoolShare share;  // lives as long as the file
   std::uint64_t size = 0;
   std::string tag;               // tells it from all others
   std::vector<StateKind> state;  // what it holds
@@ -77,7 +82,6 @@ struct RestoreRequest {
   checkpoint::Key key;
   std::string tenant{};
   Review review{};
-  std::uint64_t most_bytes = 0;  // on the disk, in all its layers together; 0: no bound
 };
 
 struct Restored {

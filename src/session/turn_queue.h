@@ -21,6 +21,7 @@ class TurnQueue : public std::enable_shared_from_this<TurnQueue> {
 
   // The turn lasts until the token is destroyed.
   asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> take(WhenBusy when_busy);
+  bool is_taken() const { return free_ == 0; }
   std::size_t waiting() const { return waiting_.size(); }
   // Nobody gets a turn any more: those who wait get the error.
   void close(Error reason);

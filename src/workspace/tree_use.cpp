@@ -35,6 +35,8 @@ struct Level {
 
 class Meter {
  public:
+  explicit Meter(std::string_view shut) : shut_(shut) {}
+
   Result<TreeUse> run(BorrowedFd top) {
     TRY(UniqueFd anchor, open_directory(top, "."));
     Level root{std::make_shared<const UniqueFd>(std::move(anchor)), {}, {}};
@@ -63,7 +65,11 @@ class Meter {
     }
     Level level{above.anchor, join_path(above.path, name), {}};
     auto opened = open_directory(*level.anchor, level.path);
-    if (!opened) return is_ours(opened.error()) ? unexpected(opened.error()) : Result<void>();
+    if (!opened && is_ours(opened.error())) return unexpected(opened.error());
+    if (!opened) {
+      if (level.path != shut_) look_at(opened.error().os_errno);
+      return {};
+    }
     if (level.path.size() > kLongestWalk) {
       TRY(UniqueFd anchor, open_directory(*opened, "."));
       level.anchor = std::make_shared<const UniqueFd>(std::move(anchor));
@@ -72,6 +78,11 @@ class Meter {
     TRY_VOID(list(*std::move(opened), level));
     if (!level.below.empty()) levels_.push_back(std::move(level));
     return {};
+  }
+
+  // What is shut cannot be counted; what is gone need not be.
+  void look_at(int problem) {
+    if (problem == EACCES) use_.is_boundless = true;
   }
 
   // Whether we are short of something, rather than the directory being gone or shut.
@@ -87,7 +98,10 @@ class Meter {
       const std::string name = entry->d_name;
       if (name == "." || name == "..") continue;
       struct stat info{};
-      if (::fstatat(::dirfd(stream.get()), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      if (::fstatat(::dirfd(stream.get()), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        look_at(errno);
+        continue;
+      }
       use_.bytes += static_cast<std::uint64_t>(info.st_blocks) * kBlock;
       if (S_ISDIR(info.st_mode)) keep(name, level);
     }
@@ -104,6 +118,7 @@ class Meter {
     level.below.push_back(name);
   }
 
+  std::string_view shut_;
   TreeUse use_;
   std::vector<Level> levels_;
   std::size_t pending_ = 0;
@@ -111,6 +126,6 @@ class Meter {
 
 }  // namespace
 
-Result<TreeUse> measure_tree(BorrowedFd dir) { return Meter().run(dir); }
+Result<TreeUse> measure_tree(BorrowedFd dir, std::string_view shut) { return Meter(shut).run(dir); }
 
 }  // namespace glovebox::workspace

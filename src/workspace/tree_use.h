@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace glovebox::workspace {
 
@@ -18,12 +19,15 @@ namespace glovebox::workspace {
 inline constexpr std::size_t kMostPendingNames = std::size_t{64} << 20;
 
 struct TreeUse {
-  std::uint64_t bytes = 0;    // on the disk; what is hard-linked counts by each name
-  bool is_boundless = false;  // deeper than kDeepestTree, or wider than is held in memory
+  std::uint64_t bytes = 0;  // on the disk; what is hard-linked counts by each name
+  // Deeper than kDeepestTree, wider than is held in memory, or with a directory that is shut: what
+  // is in it nobody can say.
+  bool is_boundless = false;
   friend bool operator==(const TreeUse&, const TreeUse&) = default;
 };
 
-// What is removed meanwhile, or what the box has shut itself out of, is left out.
-Result<TreeUse> measure_tree(BorrowedFd dir);
+// What is removed meanwhile is left out, and so are files without a name that somebody has open.
+// The directory at `shut`, from the top, may be shut: it is no business of the box.
+Result<TreeUse> measure_tree(BorrowedFd dir, std::string_view shut = {});
 
 }  // namespace glovebox::workspace

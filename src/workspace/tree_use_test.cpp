@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace glovebox::workspace {
 namespace {
@@ -78,6 +79,37 @@ TEST_F(TreeUseTest, ADeeperOneIsTold) {
   ASSERT_TRUE(use) << use.error().message;
   EXPECT_TRUE(use->is_boundless);
   EXPECT_GE(use->bytes, std::uint64_t{1} << 20) << "the rest is counted";
+}
+
+// Root is shut out of nothing, so this is somebody else for a while.
+TEST_F(TreeUseTest, WhatIsShutIsTold) {
+  constexpr uid_t kOrdinary = 65533;
+  const bool is_root = ::geteuid() == 0;
+  fs::create_directories(place_ / "own/shut");
+  fs::create_directories(place_ / "d");
+  std::ofstream(place_ / "d/file") << "hidden";
+  for (const char* name : {"", "own", "own/shut", "d", "d/file"}) {
+    ASSERT_TRUE(!is_root || ::chown((place_ / name).c_str(), kOrdinary, kOrdinary) == 0);
+  }
+  fs::permissions(place_ / "own/shut", fs::perms::none);
+  ASSERT_TRUE(!is_root || ::seteuid(kOrdinary) == 0);
+  const auto with_mode = [&](unsigned mode) {
+    fs::permissions(place_ / "d", static_cast<fs::perms>(mode));
+    return measure_tree(open(), "own/shut");
+  };
+  const auto open_tree = with_mode(0700);
+  const auto shut = with_mode(0);
+  const auto listed = with_mode(0400);
+  const auto entered = with_mode(0100);
+  const auto unnamed = measure_tree(open());
+  (void)with_mode(0700);
+  fs::permissions(place_ / "own/shut", fs::perms::owner_all);
+  ASSERT_TRUE(!is_root || ::seteuid(0) == 0);
+  EXPECT_FALSE(open_tree->is_boundless) << "one that may be shut";
+  EXPECT_TRUE(shut->is_boundless);
+  EXPECT_TRUE(listed->is_boundless);
+  EXPECT_TRUE(entered->is_boundless);
+  EXPECT_TRUE(unnamed->is_boundless);
 }
 
 }  // namespace

@@ -83,6 +83,43 @@ class Places(ServiceTest):
         self.assertEqual(session.post("/recycle").status, 200)
         self.assertEqual(session.out(f"cat {granted}/file"), "mine")
 
+    def begin_with_policy(self, path):
+        body = {"workspace": {"path": self.service.workspace(self.name + "-other")},
+                "policy": {"document": f"version: 1\nfs: {{read: [{path}]}}\n"}}
+        made = self.service.post("/v1/isolated/session", body)
+        self.assertStatus(made, 201)
+        session = Session(self.service, made.json["session_id"])
+        self.addCleanup(session.delete)
+        self.assertEqual(session.out(f"cat {self.sub}/file"), "mine")
+        return session, session.post("/checkpoint", {}, headers=KEY).body
+
+    def check_policy(self, path):
+        session, checkpoint = self.begin_with_policy(path)
+        self.writer.out(f"mv sub old; ln -s {self.outside} sub")
+        self.check_refused(session, path, checkpoint)
+        self.writer.out("rm sub; mv old sub")
+        for what, answer in self.again(session, checkpoint):
+            self.assertIn(answer.status, (200, 201), (what, answer))
+        self.assertEqual(session.out(f"cat {self.sub}/file"), "mine")
+        return session
+
+    def test_a_link_in_place_of_a_path_of_the_policy(self):
+        self.check_policy(self.sub)
+
+    def test_a_link_that_the_policy_names_leads_where_it_led(self):
+        link = self.project + "/link"
+        self.writer.out("ln -s sub link")
+        session = self.check_policy(link)
+        self.writer.out(f"ln -sfn {self.outside} link")
+        self.check_refused(session, link)
+
+    def test_a_link_in_place_of_a_path_with_wildcards(self):
+        session, _ = self.begin_with_policy(self.project + "/s*")
+        self.writer.out(f"mv sub old; ln -s {self.outside} sub")
+        self.assertStatus(session.post("/recycle"), 200)
+        self.assertNotEqual(session.run(f"cat {self.sub}/file {self.outside}/file").exit_code, 0)
+        self.assertEqual(session.out(f"cat {self.sub}/file {self.outside}/file 2>/dev/null; true"), "")
+
     def test_a_link_in_place_of_an_interpreter(self):
         for place in (self.project + "/venv", str(self.outside / "venv")):
             subprocess.run(["/usr/bin/python3", "-m", "venv", "--symlinks", "--without-pip", place], check=True)

@@ -315,8 +315,14 @@ class FullStorage(ServiceTest):
         answer = session.upload(({"path": "big"}, b"x" * 2_000_000))
         self.assertStatus(answer, 507)
         self.assertNotEqual(session.run("test -e big").exit_code, 0, "a file is whole or not there")
-        answer = self.service.post("/v1/isolated/session", {"workspace": {"path": session.workspace}})
-        self.assertStatus(answer, 507)
+        session.run("head -c 2000000 /dev/zero > big")
+
+        def is_refused():
+            answer = self.service.post("/v1/isolated/session", {"workspace": {"path": session.workspace}})
+            if answer.status == 201:
+                Session(self.service, answer.json["session_id"]).delete()
+            return answer.status == 507
+        self.assertTrue(wait_until(is_refused))
 
 
 class BoundedStorage(ServiceTest):

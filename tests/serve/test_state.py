@@ -1,10 +1,11 @@
 """Recycle, fork, checkpoint, restore and send: over HTTP, and from the command line."""
 
 import os
+import socket
 import subprocess
 import unittest
 
-from service import AS_USER, TIER, USER, Service, ServiceTest, Session
+from service import AS_USER, TIER, USER, Service, ServiceTest, Session, wait_until
 
 KEY = "07" * 32
 HEADERS = {"X-Glovebox-Key": KEY}
@@ -100,6 +101,61 @@ class State(ServiceTest):
         self.assertEqual(refused.status, 409, refused)
         used = session.post("/checkpoint", {}, headers=HEADERS).headers["X-Glovebox-Used"]
         self.assertEqual(self.service.delete(session.path, query={"if_used": used}).status, 200)
+
+
+class Bounded(ServiceTest):
+    """What is restored, and what is on its way, has a bound on the disk."""
+
+    def begin(self, size):
+        session = self.service.create(self.service.workspace(self.name))
+        self.addCleanup(session.delete)
+        session.out(f"head -c {size} /dev/urandom > file")
+        return session
+
+    def send_restore(self, data, length):
+        """A restore of so many bytes, of which these come first."""
+        client = socket.create_connection(("127.0.0.1", self.service.port), timeout=60)
+        self.addCleanup(client.close)
+        client.sendall(f"POST /v1/isolated/restore HTTP/1.1\r\nHost: localhost\r\nX-Glovebox-Key: {KEY}\r\n"
+                       f"Content-Length: {length}\r\nConnection: close\r\n\r\n".encode() + data)
+        return client
+
+
+class BoundedSpool(Bounded):
+    SETTINGS = "spool_max_bytes = 6000000\n"
+
+    def test_bodies_on_their_way_share_a_bound(self):
+        small, large = self.begin(3_000_000), self.begin(7_000_000)
+        write = lambda: small.post("/checkpoint", {}, headers=HEADERS)
+        self.assertStatus(write(), 200)
+        for what in (large.post("/checkpoint", {}, headers=HEADERS), large.get("/diff"),
+                     self.service.post("/v1/isolated/restore", b"x" * 7_000_000, headers=HEADERS)):
+            self.assertStatus(what, 507)
+            self.assertIn("spool_max_bytes", what.json["message"])
+        self.assertStatus(write(), 200)
+        client = self.send_restore(b"x" * 4_000_000, 5_000_000)
+        self.assertTrue(wait_until(lambda: write().status == 507), "what is received counts")
+        client.close()
+        self.assertTrue(wait_until(lambda: write().status == 200), "and is given back")
+
+
+class BoundedLayers(Bounded):
+    SETTINGS = "upper_max_bytes = 20000000\n"
+
+    def test_a_restore_finds_the_room_that_is_left_when_it_is_read(self):
+        session = self.begin(2_000_000)
+        data = session.post("/checkpoint", {}, headers=HEADERS).body
+        client = self.send_restore(data[:-1], len(data))
+        greedy = self.begin(0)
+        greedy.run("head -c 30000000 /dev/zero > big")
+        self.assertTrue(wait_until(
+            lambda: self.service.post("/v1/isolated/restore", b"", headers=HEADERS).status == 507))
+        client.sendall(data[-1:])
+        answer = b""
+        while piece := client.recv(65536):
+            answer += piece
+        self.assertTrue(answer.startswith(b"HTTP/1.1 409 "), answer)
+        self.assertIn(b"upper_max_bytes", answer)
 
 
 class Tenants(ServiceTest):

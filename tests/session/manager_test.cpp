@@ -417,6 +417,39 @@ TEST_F(ManagedTest, AHundredSessionsLeaveNothing) {
   EXPECT_TRUE(count_cgroups().empty());
 }
 
+class DeadTest : public ManagedTest {
+ protected:
+  static constexpr std::size_t kMost = 4;
+  ManagerSettings settings() const override {
+    ManagerSettings settings = ManagedTest::settings();
+    settings.max_dead = kMost;
+    return settings;
+  }
+
+  // One that has written something and is dead.
+  std::string make_dead(const std::string& owner) {
+    SessionRequest request;
+    request.workspaces.push_back({work_directory(), WorkspaceMode::Overlay, std::nullopt});
+    request.labels[std::string(kOwnerLabel)] = owner;
+    const auto made = await(manager_->create(request));
+    EXPECT_TRUE(made) << (made ? "" : made.error().message);
+    EXPECT_EQ(run(*made, "echo work > file").code, 0);
+    EXPECT_TRUE(await(manager_->end(made->id)));
+    return made->id;
+  }
+};
+
+TEST_F(DeadTest, WhoHasTheMostIsForgottenFirst) {
+  const std::string oldest = make_dead("quiet");
+  std::vector<std::string> many;
+  for (std::size_t i = 0; i < kMost + 2; ++i) many.push_back(make_dead("busy"));
+  run_until([&] { return manager_->list().size() <= kMost; });
+  EXPECT_EQ(manager_->list().size(), kMost);
+  EXPECT_NE(diff_text(oldest).find("+work"), std::string::npos) << "another's work is there";
+  EXPECT_EQ(manager_->get(many.front()).error().code, Code::NotFound);
+  EXPECT_TRUE(manager_->get(many.back())) << "of one's own the latest stay";
+}
+
 class PooledTest : public ManagedTest {
  protected:
   ManagerSettings settings() const override {

@@ -201,6 +201,19 @@ TEST_F(FullTest, ATreeWithoutAnEndEndsItsSession) {
   EXPECT_EQ(run(good, "echo here").output, "here\n") << "the others go on";
 }
 
+TEST_F(FullTest, ADirectoryThatIsShutHidesNothing) {
+  const SessionInfo info = make_session();
+  const std::string shut = "mkdir d; echo hidden > d/file; chmod 000 d; echo done";
+  if (::getuid() == 0) {  // nothing is shut for root
+    EXPECT_EQ(run(info, shut).output, "done\n");
+    ASSERT_TRUE(await(manager_->layer_bytes()));
+    EXPECT_EQ(run(info, "echo here").output, "here\n");
+    return;
+  }
+  (void)run(info, shut + "; sleep 1000");
+  EXPECT_EQ(manager_->get(info.id)->end->limit, launch::LimitKind::Disk);
+}
+
 TEST_F(QuotaTest, CpuTimeThatIsUsedUpEndsTheSession) {
   if (::getuid() != 0) GTEST_SKIP() << "needs CPU accounting, which an ordinary user has not here";
   const SessionInfo info = bounded("cpu", "400ms");

@@ -175,23 +175,62 @@ TEST_F(CheckpointTest, WhoRestoresMayCutDownAndRefuse) {
   EXPECT_EQ(renamed->info.effective.labels.at("owner"), "me");
 }
 
-TEST_F(CheckpointTest, NoMoreIsRestoredThanThereIsRoomFor) {
+class FullCheckpointTest : public CheckpointTest {
+ protected:
+  static constexpr std::uint64_t kMost = 10'000'000;
+  ManagerSettings settings() const override {
+    ManagerSettings settings = CheckpointTest::settings();
+    settings.most_layer_bytes = kMost;
+    settings.sweep_period = std::chrono::hours(1);  // nobody looks at the disk meanwhile
+    return settings;
+  }
+};
+
+TEST_F(FullCheckpointTest, NoMoreIsRestoredThanThereIsRoomForOneAfterAnother) {
+  const SessionInfo made = make_session();
+  ASSERT_EQ(run(made, "head -c 2000000 /dev/urandom > file").code, 0);
+  const std::string bytes = bytes_of(write(made.id));
+  std::size_t count = 0;
+  std::optional<Error> refused;
+  while (!refused && count < 10) {
+    const auto restored = restore(bytes, key_);
+    if (restored) ++count;
+    if (!restored) refused = restored.error();
+  }
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, Code::Exhausted);
+  EXPECT_EQ(count, 3u) << "beside the session that it was taken of";
+  EXPECT_EQ(layers().size(), count + 1) << "nothing is left of what did not fit";
+  EXPECT_LE(*await(manager_->layer_bytes()), kMost);
+  // When there is no room at all, that is no bound of zero.
+  ASSERT_TRUE(manager_->layer_use().take(kMost - manager_->layer_use().bytes()));
+  EXPECT_TRUE(manager_->layer_use().is_full());
+  EXPECT_EQ(restore(bytes, key_).error().code, Code::Exhausted);
+}
+
+TEST_F(CheckpointTest, NoMoreIsRestoredThanItsBudgetSays) {
   const SessionInfo made = make_session();
   ASSERT_EQ(run(made, "head -c 1000000 /dev/zero > file").code, 0);
   const std::string bytes = bytes_of(write(made.id));
   const std::size_t layer_count = layers().size();
-  const auto with = [&](std::uint64_t most) {
+  const auto with = [&](const std::string& most) {
     UniqueFd file = *open_file(place_, O_RDWR | O_TMPFILE, 0600);
     EXPECT_TRUE(write_all(file, bytes));
     (void)::lseek(file.get(), 0, SEEK_SET);
-    RestoreRequest request{.key = key_, .tenant = "", .review = {}, .most_bytes = most};
+    RestoreRequest request{.key = key_, .tenant = ""};
+    request.review = [most](SessionRequest& asked) -> Result<void> {
+      asked.handed = asked.handed.unite(granting({{"disk", most}}));
+      asked.waived.insert(
+          "limit.disk");  // at the write; what comes at once is bounded all the same
+      return {};
+    };
     return await(manager_->restore(std::move(file), std::move(request)));
   };
-  const auto refused = with(999'999);
+  const auto refused = with("999999");
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::Exhausted);
+  EXPECT_EQ(refused.error().code, Code::Exhausted) << refused.error().message;
   EXPECT_EQ(layers().size(), layer_count) << "nothing is left of it";
-  const auto fits = with(1'100'000);
+  const auto fits = with("1100000");
   ASSERT_TRUE(fits) << fits.error().message;
 }
 
