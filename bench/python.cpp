@@ -65,7 +65,7 @@ struct Box {
   }
   // Until the answer; the messages before it are counted.
   Result<std::size_t> exec(const std::string& source) {
-    TRY_VOID(host->take_from_client(exec_message(++operations, source)));
+    TRY_VOID(bench->await(host->take_from_client(exec_message(++operations, source))));
     std::size_t posts = 0;
     while (true) {
       TRY(const PythonMessage message, bench->await(host->next()));
@@ -183,8 +183,8 @@ Result<void> measure_guard(Managed& bench) {
     Text printed;
     TRY_VOID(bench.await(live->run(std::move(bare), printed)));
     inside.add(printed.text);
-    TRY_VOID(box.host->take_from_client(
-        exec_message(++box.operations, std::string(kGuarded) + "post([out, opens])")));
+    TRY_VOID(bench.await(box.host->take_from_client(
+        exec_message(++box.operations, std::string(kGuarded) + "post([out, opens])"))));
     TRY(const PythonMessage post, bench.await(box.host->next()));
     TRY(const PythonMessage answer, bench.await(box.host->next()));
     const std::size_t values = post.bytes.find('[');

@@ -1,6 +1,7 @@
 #include "app/mcp_command.h"
 
 #include "app/commands.h"
+#include "app/layers.h"
 #include "app/mcp_install.h"
 #include "app/session_state.h"
 #include "authority/terms.h"
@@ -134,6 +135,7 @@ Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
   if (options.allow_commit && !options.layered) {
     return fail(Code::Invalid, "--allow-commit needs --layered: without it there is no layer");
   }
+  settings.box.secrets = secrets_directory().value_or("");
   TRY_VOID(add_checkpoints(options, settings.box));
   std::array<char, PATH_MAX> cwd{};
   if (::getcwd(cwd.data(), cwd.size()) == nullptr) return fail_os(errno, "find this directory");

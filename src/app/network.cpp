@@ -15,12 +15,19 @@ Result<std::unique_ptr<RunNetwork>> RunNetwork::open(const plan::NetworkPlan& pl
   std::unique_ptr<RunNetwork> network(new RunNetwork(std::move(broker)));
   TRY(network->box_, network->broker_.add(plan, [raw = network.get()](const egress::Event& event) {
     raw->ledger_.add(event);
+    if (const auto* end = std::get_if<egress::MustEnd>(&event)) raw->must_end_ = end->why;
   }));
   return network;
 }
 
 Result<void> RunNetwork::take(launch::NetworkFiles files) {
   return broker_.start(box_, std::move(files));
+}
+
+Result<void> RunNetwork::on_ready() {
+  broker_.on_ready();
+  if (must_end_) return fail(Code::Denied, "the box was ended: {}", *must_end_);
+  return {};
 }
 
 void RunNetwork::close() {

@@ -22,7 +22,7 @@ class RunNetwork final : public launch::NetworkCompanion {
 
   Result<void> take(launch::NetworkFiles files) override;
   BorrowedFd fd() const override { return broker_.fd(); }
-  void on_ready() override { broker_.on_ready(); }
+  Result<void> on_ready() override;
 
   // The box has ended: what was open is counted.
   void close();
@@ -35,6 +35,7 @@ class RunNetwork final : public launch::NetworkCompanion {
   explicit RunNetwork(egress::Broker broker) : broker_(std::move(broker)) {}
 
   egress::Ledger ledger_;
+  std::optional<std::string> must_end_;  // why
   egress::Broker broker_;
   egress::BoxId box_ = 0;
 };

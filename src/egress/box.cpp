@@ -1,5 +1,6 @@
 #include "egress/box.h"
 
+#include "egress/long_calls.h"
 #include "egress/shut_down.h"
 
 #include <algorithm>
@@ -92,13 +93,9 @@ Result<void> Box::start(launch::NetworkFiles files) {
 // One call a round: a box that asks without pause waits its turn like every other.
 void Box::on_listener(std::uint32_t events) {
   if ((events & EPOLLIN) != 0) {
-    const auto before = long_calls_.measures() ? std::optional(used_time()) : std::nullopt;
-    const auto start = Poller::Clock::now();
-    if (auto call = calls_->receive()) take_call(*std::move(call));
-    const auto took = Poller::Clock::now() - start;
-    const auto used = before ? std::optional(used_time() - *before) : std::nullopt;
-    const auto pause = long_calls_.rest_after(took, used);
-    if (pause.count() > 0) rest(pause);
+    at_its_cost([this] {
+      if (auto call = calls_->receive()) take_call(*std::move(call));
+    });
     return;
   }
   // Nobody is left who could call.
@@ -106,10 +103,20 @@ void Box::on_listener(std::uint32_t events) {
   calls_watch_ = Poller::kNone;
 }
 
+void Box::at_its_cost(const std::function<void()>& work) {
+  const auto before = used_time();
+  const auto start = Poller::Clock::now();
+  work();
+  const auto pause = rest_after(Poller::Clock::now() - start, used_time() - before);
+  if (pause.count() > 0) rest(pause);
+}
+
+// What it has to rest already is not forgiven.
 void Box::rest(std::chrono::nanoseconds time) {
   if (!services_.poller.change(calls_watch_, 0)) return;  // it is not watched any more
+  rests_until_ = std::max(rests_until_, Poller::Clock::now()) + time;
   services_.poller.cancel(rest_timer_);
-  rest_timer_ = services_.poller.call_at(Poller::Clock::now() + time, [this] {
+  rest_timer_ = services_.poller.call_at(rests_until_, [this] {
     (void)services_.poller.change(calls_watch_, EPOLLIN);  // as above
   });
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "egress/broker.h"
+#include "egress/connections.h"
 #include "egress/decide.h"
 #include "egress/last_reference.h"
-#include "egress/long_calls.h"
 #include "egress/name_server.h"
 #include "egress/notifications.h"
 #include "egress/outside_socket.h"
@@ -12,6 +12,7 @@
 #include "egress/poller.h"
 #include "egress/watchers.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -66,7 +67,7 @@ struct Attempt {
 
 class Box {
  public:
-  static constexpr std::size_t kMostListeners = 1024;
+  static constexpr std::size_t kMostListeners = 1024;  // at a time, and different ports in all
 
   Box(Services& services, BoxId id, plan::NetworkPlan network, EventSink sink);
   Box(const Box&) = delete;
@@ -95,14 +96,16 @@ class Box {
     std::vector<std::string> names;
     ConnectVerdict verdict;
   };
-  // A socket that may listen outside.
-  struct Listener {
+  // A port of the box that is, or was, open outside.
+  struct Port {
     Endpoint inside;
     Endpoint outside;
-    ino_t inode = 0;
+    friend bool operator==(const Port&, const Port&) = default;
   };
 
   void on_listener(std::uint32_t events);
+  // Does it, and has the box rest when it took long (long_calls.h).
+  void at_its_cost(const std::function<void()>& work);
   // Takes no calls for a while.
   void rest(std::chrono::nanoseconds time);
   void take_call(WaitingCall call);
@@ -126,8 +129,10 @@ class Box {
   WaitingPlace take_place() { return WaitingPlace(&++services_.waiting); }
   bool refuse_to_wait(const Attempt& attempt);  // true: too many wait already
   void finish(Attempt& attempt, int error);
-  // Puts the made socket in the original's place, wherever that is known.
-  bool hand_in(Attempt& attempt);
+  // Puts the made socket in the original's place, wherever that is known. What was handed in
+  // Partly is the box's all the same, and is kept in mind like any other.
+  enum class HandedIn : std::uint8_t { Nowhere, Partly, Everywhere };
+  HandedIn hand_in(Attempt& attempt);
   bool install(const Attempt& attempt, const Descriptor& place);
   void note(const Attempt& attempt);
 
@@ -147,9 +152,15 @@ class Box {
   bool is_granted(const Endpoint& to, const std::string& name) const;
   void refuse_waiting();
   std::size_t cut_connections(const std::vector<std::uint64_t>& cookies);
-  bool is_published(const Listener& listener) const;
-  std::size_t cut_listeners();
+  bool is_published(const Port& port) const;
+  void close_ports();
+  bool is_closed(const Endpoint& local) const;
+  // The sockets at ports that are closed, but for those that are known to be others'.
+  Result<std::vector<Endings::Local>> sockets_at_closed() const;
   std::size_t carry_out_cuts();
+  std::size_t end_closed();  // those of which nothing is left
+  void cut_again_later(Poller::Clock::duration took);
+  void demand_end();
   std::vector<std::string> names_of(const Endpoint& to) const;
 
   Services& services_;
@@ -160,15 +171,19 @@ class Box {
   std::unique_ptr<Notifications> calls_;  // from start() on
   Poller::Token calls_watch_ = Poller::kNone;
   Poller::Token rest_timer_ = Poller::kNone;
-  LongCalls long_calls_;
+  Poller::Clock::time_point rests_until_;
   std::unique_ptr<NameServer> names_;
-  std::map<std::uint64_t, Waiting> waiting_;     // by the call's id
-  std::map<std::uint16_t, UniqueFd> reserved_;   // by the port inside, until it is bound
-  std::map<std::uint64_t, Listener> published_;  // by cookie
-  std::vector<Listener> closed_;  // no longer published: ended with what came of them, when found
+  std::map<std::uint64_t, Waiting> waiting_;    // by the call's id
+  std::map<std::uint16_t, UniqueFd> reserved_;  // by the port inside, until it is bound
+  std::map<std::uint64_t, Port> published_;     // sockets that may listen outside, by cookie
+  // Those that it ever bound outside. What came of a socket that listened outlives it.
+  std::vector<Port> ports_;
+  std::vector<Endpoint> closed_;       // no longer published: what is there is cut as soon as found
   std::set<std::uint64_t> condemned_;  // connections that are cut as soon as found
+  std::set<std::uint64_t> foreign_;    // sockets at its ports that others have
   Poller::Token cut_timer_ = Poller::kNone;
-  Poller::Clock::duration cut_pause_{0};
+  int cut_rounds_ = 0;              // of searches for the same
+  bool must_end_ = false;           // whoever runs the box was told so
   std::string pid_namespace_;       // of the box, known from its first call on
   std::optional<Decided> decided_;  // by the authority as it is
   UniqueFd spare_;                  // a plain IPv4 socket, made ahead

@@ -1,9 +1,9 @@
 #include "egress/box.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 namespace glovebox::egress {
 namespace {
@@ -52,8 +52,8 @@ bool Box::is_guarded(const Result<void>& locked) const {
   return locked.has_value() || network_.unix_calls == plan::UnixCalls::CarryOut;
 }
 
-bool Box::is_published(const Listener& listener) const {
-  return find_published(network_.authority, network_.published, listener.inside).has_value();
+bool Box::is_published(const Port& port) const {
+  return find_published(network_.authority, network_.published, port.inside).has_value();
 }
 
 void Box::on_listen(const Attempt& attempt) {
@@ -87,7 +87,11 @@ void Box::bind_outside(Attempt& attempt, const Endpoint& where) {
   const std::uint64_t id = attempt.call.id;
   const int domain = domain_for(attempt, where);
   if (domain != attempt.kind.domain) return void(calls_->answer(id, 0, EAFNOSUPPORT));
-  if (published_.size() >= kMostListeners) return void(calls_->answer(id, 0, ENOBUFS));
+  const Port port{attempt.to(), where};
+  const bool is_known = std::ranges::find(ports_, port) != ports_.end();
+  if (published_.size() >= kMostListeners || (!is_known && ports_.size() >= kMostListeners)) {
+    return void(calls_->answer(id, 0, ENOBUFS));
+  }
   auto made = make_like(attempt.original, domain);
   if (!made) return void(calls_->answer(id, 0, made.error().os_errno));
   set_number(*made, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -105,14 +109,13 @@ void Box::bind_outside(Attempt& attempt, const Endpoint& where) {
     const int flags = ::fcntl(attempt.made.get(), F_GETFL);
     (void)::fcntl(attempt.made.get(), F_SETFL, flags & ~O_NONBLOCK);  // cannot fail
   }
-  const bool done = hand_in(attempt);
-  if (done) {
-    struct stat info{};
-    (void)::fstat(attempt.made.get(), &info);  // cannot fail on a socket that is open
-    published_.emplace(cookie_of(attempt.made), Listener{attempt.to(), where, info.st_ino});
+  const HandedIn handed = hand_in(attempt);
+  if (handed != HandedIn::Nowhere) {
+    published_.emplace(cookie_of(attempt.made), port);
+    if (!is_known) ports_.push_back(port);
     sink_(Listening{attempt.to().to_text(), where.to_text()});
   }
-  calls_->answer(id, 0, done ? 0 : EMFILE);
+  calls_->answer(id, 0, handed == HandedIn::Everywhere ? 0 : EMFILE);
 }
 
 }  // namespace glovebox::egress

@@ -179,8 +179,9 @@ void Box::wait_for(Attempt attempt) {
   Waiting waiting;
   waiting.attempt = std::move(attempt);
   waiting.place = take_place();
-  auto watch = services_.poller.watch(waiting.attempt.socket(), EPOLLOUT,
-                                      [this, id](std::uint32_t) { on_progress(id); });
+  auto watch =
+      services_.poller.watch(waiting.attempt.socket(), EPOLLOUT,
+                             [this, id](std::uint32_t) { at_its_cost([&] { on_progress(id); }); });
   if (!watch) return finish(waiting.attempt, ENOMEM);
   waiting.watch = *watch;
   const auto now = Poller::Clock::now();
@@ -233,8 +234,10 @@ void Box::look_for_signals(std::uint64_t id) {
 void Box::finish(Attempt& attempt, int error) {
   if (attempt.blocks) set_blocking(attempt.socket(), true);
   const bool lives = error == 0 || error == EINPROGRESS || error == kRestart;
-  const bool handed_in = attempt.is_outside() && lives && hand_in(attempt);
-  if (attempt.is_outside() && lives && !handed_in) error = EMFILE;
+  const bool wanted = attempt.is_outside() && lives;
+  const HandedIn handed = wanted ? hand_in(attempt) : HandedIn::Nowhere;
+  if (wanted && handed != HandedIn::Everywhere) error = EMFILE;
+  const bool handed_in = handed != HandedIn::Nowhere;
   calls_->answer(attempt.call.id, 0, error);
   if (handed_in) note(attempt);
   // While nobody waits: the next one finds a socket ready.
@@ -250,24 +253,28 @@ bool Box::install(const Attempt& attempt, const Descriptor& place) {
 // Programs that wait for many things at once use sockets that do not block; theirs are looked for
 // everywhere. For one that blocks the search would take as long as all the rest: it is made only
 // when somebody still has the old socket after its number got the new one.
-bool Box::hand_in(Attempt& attempt) {
+Box::HandedIn Box::hand_in(Attempt& attempt) {
   const pid_t thread = attempt.call.thread;
   struct stat old{};
   (void)::fstat(attempt.original.get(), &old);  // cannot fail on a socket that is open
   References references;
   if (!attempt.blocks) references = find_references(thread, old.st_ino);
-  bool all = install(attempt, {attempt.number, closes_on_exec(thread, attempt.number)});
+  if (references.too_many) return HandedIn::Nowhere;
+  if (!install(attempt, {attempt.number, closes_on_exec(thread, attempt.number)})) {
+    return HandedIn::Nowhere;
+  }
   if (attempt.blocks && !services_.last_reference.close(std::move(attempt.original))) {
     references = find_references(thread, old.st_ino);
   }
+  bool all = !references.too_many;
   for (const Descriptor& place : references.numbers) {
-    if (place.number != attempt.number) all = install(attempt, place) && all;
+    if (all && place.number != attempt.number) all = install(attempt, place);
   }
   if (!references.entries.empty()) {
     // One that does not take it has been closed meanwhile.
     (void)watch_instead(*attempt.process, references.entries, attempt.made);
   }
-  return all;
+  return all ? HandedIn::Everywhere : HandedIn::Partly;
 }
 
 void Box::note(const Attempt& attempt) {

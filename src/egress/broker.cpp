@@ -108,6 +108,10 @@ BorrowedFd Broker::fd() const { return state_->poller->fd(); }
 void Broker::on_ready() { state_->poller->run_ready(); }
 
 Result<BoxId> Broker::add(plan::NetworkPlan network, EventSink sink) {
+  if (!state_->endings && network.authority.budget(authority::BudgetKind::EgressBytes)) {
+    return fail(Code::Unsupported,
+                "egress_bytes: this kernel does not count what connections send (sock_diag)");
+  }
   const BoxId id = ++state_->last;
   auto box = std::make_unique<Box>(*state_->services, id, std::move(network), std::move(sink));
   TRY_VOID(box->reserve());

@@ -20,7 +20,7 @@
 #include "authority/authority_set.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "egress/connections.h"
+#include "egress/event.h"
 #include "launch/supervise.h"
 #include "plan/network.h"
 
@@ -66,7 +66,8 @@ class Broker {
 
   // From now on the box may do what both its authority and `to` grant, with the smaller budgets. A
   // connect that waits and is no longer granted is refused. With Cut, what the box has hidden from
-  // the search is looked for again until it is gone.
+  // the search is looked for again, and when it is there after the last search the sink is told
+  // that the box must end (MustEnd): do it from the loop, not from the sink.
   Result<Narrowed> narrow(BoxId box, const authority::AuthoritySet& to, Existing existing);
 
   // Forgets a box. Calls of it that still wait fail with ENOSYS, as the kernel does it.

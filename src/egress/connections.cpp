@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::size_t kMostUnheard = 4096;
 
+// What a program has given to the kernel is on its way, whether or not the peer says that it came.
+std::uint64_t spent_by(const OpenConnection& connection) {
+  return connection.counters.bytes_out + connection.counters.bytes_queued;
+}
+
 }  // namespace
 
 void Connections::set_budgets(const authority::AuthoritySet& authority) {
@@ -22,7 +27,7 @@ void Connections::set_budgets(const authority::AuthoritySet& authority) {
 
 std::uint64_t Connections::bytes_out() const {
   std::uint64_t sum = bytes_closed_;
-  for (const auto& [cookie, connection] : open_) sum += connection.counters.bytes_out;
+  for (const auto& [cookie, connection] : open_) sum += spent_by(connection);
   return sum;
 }
 
@@ -40,6 +45,9 @@ std::optional<std::string> Connections::find_exhausted() {
   if (full || bytes_budget_) look_again();
   if (most_open_ && open_.size() >= *most_open_) {
     return fmt::format("{} connections are open, as many as its budget has", open_.size());
+  }
+  if (bytes_budget_ && endings_ == nullptr) {
+    return "this kernel does not count what its connections send, and it has a budget for that";
   }
   if (bytes_budget_ && bytes_out() >= *bytes_budget_) {
     return fmt::format("{} were sent, all that its budget has", bytes_to_text(bytes_out()));
@@ -85,8 +93,10 @@ bool Connections::ended(std::uint64_t cookie, const Counters& counters) {
   const auto found = open_.find(cookie);
   if (found == open_.end()) return false;
   // A socket that lingered on as a remnant has lost its counters.
-  if (counters.bytes_out + counters.bytes_in > 0) found->second.counters = counters;
-  bytes_closed_ += found->second.counters.bytes_out;
+  if (counters.bytes_out + counters.bytes_in + counters.bytes_queued > 0) {
+    found->second.counters = counters;
+  }
+  bytes_closed_ += spent_by(found->second);
   report(found->second);
   open_.erase(found);
   return true;
@@ -94,19 +104,20 @@ bool Connections::ended(std::uint64_t cookie, const Counters& counters) {
 
 bool Connections::is_over(std::uint64_t cookie) const {
   const auto found = open_.find(cookie);
-  // Where the kernel does not tell, nothing more can be known of it than that it was shut down.
-  if (found == open_.end() || endings_ == nullptr) return true;
-  const auto look = endings_->look(found->second.socket);
-  return !look || !look->open || endings_->destroy(found->second.socket);
+  if (found == open_.end()) return true;
+  if (endings_ == nullptr) return false;
+  return endings_->look(found->second.socket).fate == Endings::Fate::Over ||
+         endings_->destroy(found->second.socket);
 }
 
 bool Connections::look_at_all() {
-  if (endings_ == nullptr) return false;
+  // A budget that nobody can count is one that has nothing left.
+  if (endings_ == nullptr) return bytes_budget_.has_value();
   std::vector<std::uint64_t> gone;
   for (auto& [cookie, connection] : open_) {
-    const auto look = endings_->look(connection.socket);
-    if (look) connection.counters = look->counters;
-    if (!look || !look->open) gone.push_back(cookie);
+    const Endings::Look look = endings_->look(connection.socket);
+    if (look.counters) connection.counters = *look.counters;
+    if (look.fate == Endings::Fate::Over) gone.push_back(cookie);
   }
   for (const std::uint64_t cookie : gone) (void)ended(cookie, {});  // known to be there
   return bytes_budget_ && bytes_out() > *bytes_budget_;

@@ -34,27 +34,44 @@ const inet_diag_msg& body_of(const nlmsghdr& header) {
   return *reinterpret_cast<const inet_diag_msg*>(&header + 1);
 }
 
-// The counters in the attributes of a message.
-Counters counters_in(const nlmsghdr& header) {
-  Counters counters;
+// Calls use(type, bytes) for each attribute of a message.
+template <class Use>
+void each_attribute(const nlmsghdr& header, Use use) {
   const auto* at = reinterpret_cast<const char*>(&body_of(header) + 1);
   std::size_t left = header.nlmsg_len - sizeof(header) - sizeof(inet_diag_msg);
   while (left >= sizeof(rtattr)) {
     rtattr attribute{};
     std::memcpy(&attribute, at, sizeof(attribute));
-    if (attribute.rta_len < sizeof(attribute) || attribute.rta_len > left) return counters;
-    if (attribute.rta_type == INET_DIAG_INFO) {
-      tcp_info info{};
-      const std::size_t size = attribute.rta_len - sizeof(attribute);
-      std::memcpy(&info, at + sizeof(attribute), std::min(sizeof(info), size));
-      counters.bytes_out = info.tcpi_bytes_acked;
-      counters.bytes_in = info.tcpi_bytes_received;
-    }
+    if (attribute.rta_len < sizeof(attribute) || attribute.rta_len > left) return;
+    use(attribute.rta_type,
+        std::span(at + sizeof(attribute), attribute.rta_len - sizeof(attribute)));
     const std::size_t step = std::min(left, aligned(attribute.rta_len));
     at += step;
     left -= step;
   }
+}
+
+Counters counters_in(const nlmsghdr& header) {
+  Counters counters;
+  counters.bytes_queued = body_of(header).idiag_wqueue;
+  each_attribute(header, [&](unsigned type, std::span<const char> bytes) {
+    if (type != INET_DIAG_INFO) return;
+    tcp_info info{};
+    std::memcpy(&info, bytes.data(), std::min(sizeof(info), bytes.size()));
+    counters.bytes_out = info.tcpi_bytes_acked;
+    counters.bytes_in = info.tcpi_bytes_received;
+  });
   return counters;
+}
+
+// Shut down both ways. A kernel that does not say so has not done it.
+bool is_shut_down(const nlmsghdr& header) {
+  constexpr char kBothWays = 3;
+  bool shut = false;
+  each_attribute(header, [&](unsigned type, std::span<const char> bytes) {
+    if (type == INET_DIAG_SHUTDOWN && !bytes.empty()) shut = bytes.front() == kBothWays;
+  });
+  return shut;
 }
 
 bool holds_message(const nlmsghdr& header) {
@@ -106,9 +123,66 @@ Request request_for(const SocketName& name, std::uint16_t type) {
   return request;
 }
 
-bool is_open(unsigned state) {
-  constexpr unsigned kEstablished = 1, kSynSent = 2, kSynReceived = 3, kCloseWait = 8;
-  return state == kEstablished || state == kSynSent || state == kSynReceived || state == kCloseWait;
+int error_in(const nlmsghdr& header) {
+  if (header.nlmsg_type != NLMSG_ERROR || header.nlmsg_len < NLMSG_LENGTH(sizeof(nlmsgerr))) {
+    return EPROTO;
+  }
+  return -reinterpret_cast<const nlmsgerr*>(&header + 1)->error;
+}
+
+Endpoint endpoint_in(int family, const __be32 (&address)[4], __be16 port) {
+  if (family == AF_INET) {
+    in_addr bytes{};
+    std::memcpy(&bytes, address, sizeof(bytes));
+    return {address_of(bytes), ntohs(port)};
+  }
+  in6_addr bytes{};
+  std::memcpy(&bytes, address, sizeof(bytes));
+  return {address_of(bytes), ntohs(port)};
+}
+
+Endings::Local local_in(const inet_diag_msg& message) {
+  const int family = message.idiag_family;
+  const inet_diag_sockid& id = message.id;
+  return {{endpoint_in(family, id.idiag_src, id.idiag_sport),
+           endpoint_in(family, id.idiag_dst, id.idiag_dport), family, cookie_in(id)},
+          message.idiag_inode,
+          message.idiag_uid};
+}
+
+// Of one family, into `found`. On a socket of its own: an answer that is not read to its end would
+// be in the way of the next.
+Result<void> read_sockets(int family, std::uint16_t port, std::vector<Endings::Local>& found) {
+  // States from ESTABLISHED to NEW_SYN_RECV; those beyond are of sockets that are merely bound.
+  constexpr unsigned kTimeWait = 6, kClose = 7, kFirst = 1, kLast = 12;
+  const UniqueFd questions = open_diag();
+  Request request{};
+  request.header = {sizeof(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 0, 0};
+  request.body.sdiag_family = static_cast<__u8>(family);
+  request.body.sdiag_protocol = IPPROTO_TCP;
+  request.body.idiag_states =
+      ((1U << (kLast + 1)) - (1U << kFirst)) & ~(1U << kTimeWait | 1U << kClose);
+  request.body.id.idiag_sport = htons(port);
+  if (!questions || ::send(questions.get(), &request, sizeof(request), 0) < 0) {
+    return fail_os(errno, "ask for the kernel's socket tables");
+  }
+  alignas(nlmsghdr) std::array<char, kBuffer> buffer;
+  bool done = false;
+  int error = 0;
+  while (!done && error == 0) {
+    const ssize_t size = ::recv(questions.get(), buffer.data(), buffer.size(), MSG_TRUNC);
+    if (size <= 0) return fail_os(size == 0 ? EPROTO : errno, "read the kernel's socket tables");
+    if (static_cast<std::size_t>(size) > buffer.size()) error = EMSGSIZE;
+    each_message({buffer.data(), std::min(buffer.size(), static_cast<std::size_t>(size))},
+                 [&](const nlmsghdr& header) {
+                   if (header.nlmsg_type == NLMSG_DONE) done = true;
+                   if (header.nlmsg_type == NLMSG_ERROR) error = error_in(header);
+                   if (!holds_message(header) || is_shut_down(header)) return;
+                   found.push_back(local_in(body_of(header)));
+                 });
+  }
+  if (error != 0) return fail_os(error, "read the kernel's socket tables");
+  return {};
 }
 
 }  // namespace
@@ -147,20 +221,33 @@ bool Endings::take(const Ended& ended) const {
   return all;
 }
 
-std::optional<Endings::Look> Endings::look(const SocketName& name) const {
+Endings::Look Endings::look(const SocketName& name) const {
   const Request request = request_for(name, SOCK_DIAG_BY_FAMILY);
-  if (::send(questions_.get(), &request, sizeof(request), 0) < 0) return std::nullopt;
+  if (::send(questions_.get(), &request, sizeof(request), 0) < 0) return {};
   alignas(nlmsghdr) std::array<char, kBuffer> buffer;
   const ssize_t size = ::recv(questions_.get(), buffer.data(), buffer.size(), 0);
-  std::optional<Look> result;
+  Look result;
   if (size <= 0) return result;
   each_message({buffer.data(), static_cast<std::size_t>(size)}, [&](const nlmsghdr& header) {
-    if (!holds_message(header)) return;
+    if (!holds_message(header)) {
+      // It is gone, or another has its addresses.
+      const int error = error_in(header);
+      if (error == ENOENT || error == ESTALE) result.fate = Fate::Over;
+      return;
+    }
     const inet_diag_msg& message = body_of(header);
     if (cookie_in(message.id) != name.cookie) return;
-    result = Look{is_open(message.idiag_state), counters_in(header)};
+    const bool open = message.idiag_inode != 0 && !is_shut_down(header);
+    result = {open ? Fate::Open : Fate::Over, counters_in(header)};
   });
   return result;
+}
+
+Result<std::vector<Endings::Local>> Endings::sockets_at(std::uint16_t port) const {
+  std::vector<Local> found;
+  TRY_VOID(read_sockets(AF_INET, port, found));
+  TRY_VOID(read_sockets(AF_INET6, port, found));
+  return found;
 }
 
 bool Endings::destroy(const SocketName& name) const {

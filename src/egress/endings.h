@@ -13,12 +13,16 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
+
+#include <sys/types.h>
 
 namespace glovebox::egress {
 
 struct Counters {
-  std::uint64_t bytes_out = 0;
+  std::uint64_t bytes_out = 0;  // that the peer has acknowledged
   std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_queued = 0;  // that the kernel has taken, and the peer not acknowledged
 };
 
 // What one socket is called by the kernel's tables.
@@ -40,12 +44,23 @@ class Endings {
   // more than the kernel keeps, and some are not told of; look() finds them.
   bool take(const Ended& ended) const;
 
+  // A connection that its program has closed, or that was shut down both ways, carries nothing of
+  // the program's any more, whatever the kernel has yet to do for it. Half of one still does.
+  enum class Fate : std::uint8_t { Open, Over, Unknown };
   struct Look {
-    bool open = false;  // the program still has it; it may be closing otherwise
-    Counters counters;
+    Fate fate = Fate::Unknown;  // the kernel did not answer
+    std::optional<Counters> counters;
   };
-  // Nothing: it is gone.
-  std::optional<Look> look(const SocketName& name) const;
+  Look look(const SocketName& name) const;
+
+  // A socket of the host's network that listens or talks.
+  struct Local {
+    SocketName name;
+    ino_t inode = 0;  // 0: nobody has accepted it
+    uid_t uid = 0;    // who has
+  };
+  // All that have this port of their own, or any for 0.
+  Result<std::vector<Local>> sockets_at(std::uint16_t port) const;
   // Ends a connection, whoever has it. False: this is for root alone, or the kernel does not do it.
   bool destroy(const SocketName& name) const;
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 
@@ -47,7 +48,16 @@ struct Denied {
   friend bool operator==(const Denied&, const Denied&) = default;
 };
 
-using Event = std::variant<Connected, Closed, Listening, Denied>;
+// The box has something that was taken from it, where nobody finds it. Whoever runs the box has to
+// end it: that takes it away for certain.
+struct MustEnd {
+  std::string why;
+  friend bool operator==(const MustEnd&, const MustEnd&) = default;
+};
+
+using Event = std::variant<Connected, Closed, Listening, Denied, MustEnd>;
+
+using EventSink = std::function<void(const Event&)>;
 
 std::string_view to_text(Denied::Act act);
 // One line for people: "denied: connect to 192.0.2.1:443: no rule grants it (--allow connect=...)".

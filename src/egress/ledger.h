@@ -38,6 +38,7 @@ class Ledger {
   void take(const Closed& closed);
   void take(const Listening& listening);
   void take(const Denied& denied);
+  void take(const MustEnd&) {}  // the end of the box tells of it
 
   std::vector<Closed> connections_;
   std::vector<Listening> listeners_;

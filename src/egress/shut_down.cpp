@@ -2,114 +2,194 @@
 
 #include "base/file.h"
 #include "egress/notifications.h"
+#include "egress/outside_socket.h"
+#include "egress/process_files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
+#include <linux/kcmp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 namespace glovebox::egress {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr int kMostNumbersOfOne = 1 << 20;
+constexpr std::size_t kMostLooksOutside = 1U << 20;
 
-constexpr int kMostNumbers = 1 << 20;
-// States of a socket in the kernel's tables, in which bytes can come or connections be made.
-constexpr unsigned kEstablished = 1;
-constexpr unsigned kCloseWait = 8;
-constexpr unsigned kListen = 10;
-
-bool is_wanted(BorrowedFd socket, const std::vector<ino_t>& sockets) {
-  struct stat info{};
-  return ::fstat(socket.get(), &info) == 0 && S_ISSOCK(info.st_mode) &&
-         std::ranges::find(sockets, info.st_ino) != sockets.end();
+// The inode of "socket:[123]"; 0 when the link is another.
+ino_t socket_in(std::string_view link) {
+  constexpr std::string_view kPrefix = "socket:[";
+  ino_t inode = 0;
+  if (!link.starts_with(kPrefix)) return 0;
+  link.remove_prefix(kPrefix.size());
+  return std::from_chars(link.data(), link.data() + link.size(), inode).ec == std::errc() ? inode
+                                                                                          : 0;
 }
 
-// What the number means may have changed since it was found: the copy is looked at again.
-std::size_t shut_down_number(BorrowedFd process, int number, const std::vector<ino_t>& sockets) {
-  const UniqueFd socket = fetch_descriptor(process, number);
-  if (!socket || !is_wanted(socket, sockets)) return 0;
-  return ::shutdown(socket.get(), SHUT_RDWR) == 0 ? 1 : 0;
-}
-
-// How many descriptors the process has room for: all its numbers are below.
-int count_numbers(pid_t process) {
-  const auto status = read_file(fmt::format("/proc/{}/status", process));
+// How many descriptors the thread has room for: all its numbers are below.
+int count_numbers(pid_t thread) {
+  const auto status = read_file(fmt::format("/proc/{}/status", thread));
   const std::size_t at = status ? status->find("\nFDSize:") : std::string::npos;
   if (at == std::string::npos) return 0;
-  return std::clamp(std::atoi(status->c_str() + at + 8), 0, kMostNumbers);
+  return std::clamp(std::atoi(status->c_str() + at + 8), 0, kMostNumbersOfOne);
 }
 
-std::size_t try_every_number(pid_t pid, BorrowedFd process, const std::vector<ino_t>& sockets) {
-  std::size_t count = 0;
-  const int numbers = count_numbers(pid);
-  for (int number = 0; number < numbers; ++number) {
-    count += shut_down_number(process, number, sockets);
-  }
-  return count;
+bool share_table(pid_t left, pid_t right) {
+  return ::syscall(SYS_kcmp, left, right, KCMP_FILES, 0, 0) == 0;
 }
 
-std::size_t shut_down_of(pid_t pid, const std::vector<ino_t>& sockets) {
-  const UniqueFd process = open_process(pid);
-  if (!process) return 0;  // it has ended, and what it had open is closed
-  std::error_code problem;
-  fs::directory_iterator entries(fmt::format("/proc/{}/fd", pid), problem);
-  if (problem) return try_every_number(pid, process, sockets);
-  std::size_t count = 0;
-  for (; entries != fs::directory_iterator(); entries.increment(problem)) {
-    if (problem) break;
-    const std::string link = fs::read_symlink(entries->path(), problem).string();
-    const bool meant = std::ranges::any_of(
-        sockets, [&](ino_t inode) { return link == fmt::format("socket:[{}]", inode); });
-    if (!meant) continue;
-    const int number = std::atoi(entries->path().filename().c_str());
-    count += shut_down_number(process, number, sockets);
+// All threads of a process are in one pid namespace. Its first thread may have ended before the
+// others, or hide its links.
+bool is_inside(pid_t process, const std::string& pid_namespace) {
+  const std::string of_process = pid_namespace_of(process);
+  if (!of_process.empty()) return of_process == pid_namespace;
+  bool inside = false;
+  if (const UniqueFd threads = open_directory(fmt::format("/proc/{}/task", process))) {
+    each_number(threads, [&](pid_t thread, const char*) {
+      inside = pid_namespace_of(thread) == pid_namespace;
+      return inside ? Walk::Stop : Walk::On;
+    });
   }
-  return count;
+  return inside;
 }
+
+// Calls use(process) for all there are.
+template <class Use>
+void each_process(Use use) {
+  const UniqueFd processes = open_directory("/proc");
+  if (!processes) return;
+  each_number(processes, [&](pid_t process, const char*) { return use(process); });
+}
+
+enum class Task : std::uint8_t { ShutDown, Find };
+
+// Looks through tables of descriptors until all are found, or so many numbers were looked at.
+class Search {
+ public:
+  Search(Task task, std::span<const WantedSocket> wanted, std::size_t most)
+      : task_(task), left_(most) {
+    for (const WantedSocket& socket : wanted) wanted_.emplace(socket.inode, socket.cookie);
+  }
+
+  const std::set<std::uint64_t>& found() const { return found_; }
+  Walk state() const { return left_ == 0 || wanted_.empty() ? Walk::Stop : Walk::On; }
+
+  // In all the tables that the process has. Each is one thread's at least.
+  void look_in(pid_t process) {
+    std::vector<pid_t> tables;
+    const UniqueFd threads = open_directory(fmt::format("/proc/{}/task", process));
+    if (!threads) return;  // it has ended, and what it had open is closed
+    each_number(threads, [&](pid_t thread, const char*) {
+      const bool known = std::ranges::any_of(tables, [&](pid_t other) {
+        spend();
+        return share_table(other, thread);
+      });
+      if (known) return state();
+      tables.push_back(thread);
+      look_in_table(thread);
+      return state();
+    });
+  }
+
+ private:
+  void spend() { left_ -= left_ > 0 ? 1 : 0; }
+
+  void look_in_table(pid_t thread) {
+    process_ = open_process(thread);
+    const UniqueFd directory = open_directory(fmt::format("/proc/{}/fd", thread));
+    if (!directory) return try_every_number(thread);
+    each_number(directory, [&](int number, const char* name) {
+      spend();
+      std::array<char, 64> target;
+      const ssize_t length = ::readlinkat(directory.get(), name, target.data(), target.size());
+      const ino_t inode =
+          socket_in({target.data(), length < 0 ? 0 : static_cast<std::size_t>(length)});
+      const auto meant = wanted_.find(inode);
+      if (meant == wanted_.end()) return state();
+      if (task_ == Task::Find) take(meant);
+      if (task_ == Task::ShutDown) shut_down(number);
+      return state();
+    });
+  }
+
+  void try_every_number(pid_t thread) {
+    const bool may = process_ && (fetch_descriptor(process_, 0) || errno != EPERM);
+    const int numbers = may && task_ == Task::ShutDown ? count_numbers(thread) : 0;
+    for (int number = 0; number < numbers && state() == Walk::On; ++number) {
+      spend();
+      shut_down(number);
+    }
+  }
+
+  // What the number means may have changed since it was found: the copy is looked at.
+  void shut_down(int number) {
+    const UniqueFd socket = process_ ? fetch_descriptor(process_, number) : UniqueFd();
+    struct stat info{};
+    if (!socket || ::fstat(socket.get(), &info) != 0 || !S_ISSOCK(info.st_mode)) return;
+    const auto meant = wanted_.find(info.st_ino);
+    if (meant == wanted_.end() || cookie_of(socket) != meant->second) return;
+    if (::shutdown(socket.get(), SHUT_RDWR) == 0) take(meant);
+  }
+
+  void take(std::unordered_map<ino_t, std::uint64_t>::iterator meant) {
+    found_.insert(meant->second);
+    wanted_.erase(meant);
+  }
+
+  Task task_;
+  std::size_t left_;
+  std::unordered_map<ino_t, std::uint64_t> wanted_;  // cookies by inode
+  std::set<std::uint64_t> found_;                    // cookies
+  UniqueFd process_;                                 // whose table is being looked through
+};
 
 }  // namespace
 
 std::string pid_namespace_of(pid_t thread) {
-  std::error_code ignored;
-  return fs::read_symlink(fmt::format("/proc/{}/ns/pid", thread), ignored);
+  std::array<char, 64> link;
+  const ssize_t length =
+      ::readlink(fmt::format("/proc/{}/ns/pid", thread).c_str(), link.data(), link.size());
+  return length <= 0 ? std::string() : std::string(link.data(), static_cast<std::size_t>(length));
 }
 
-std::vector<ino_t> sockets_in_use_at(std::uint16_t port) {
-  std::vector<ino_t> found;
-  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
-    std::ifstream lines(table);
-    for (std::string line; std::getline(lines, line);) {
-      unsigned own = 0;
-      unsigned state = 0;
-      unsigned long inode = 0;
-      const int read =
-          std::sscanf(line.c_str(), "%*s %*[0-9A-Fa-f]:%X %*s %X %*s %*s %*s %*s %*s %lu", &own,
-                      &state, &inode);
-      if (read != 3 || own != port || inode == 0) continue;
-      if (state == kEstablished || state == kCloseWait || state == kListen) found.push_back(inode);
-    }
-  }
-  return found;
+std::set<std::uint64_t> shut_down_inside(const std::string& pid_namespace,
+                                         std::span<const WantedSocket> sockets) {
+  if (pid_namespace.empty() || sockets.empty()) return {};
+  Search search(Task::ShutDown, sockets, kMostLooks);
+  each_process([&](pid_t process) {
+    if (is_inside(process, pid_namespace)) search.look_in(process);
+    return search.state();
+  });
+  return search.found();
 }
 
-std::size_t shut_down_inside(const std::string& pid_namespace, const std::vector<ino_t>& sockets) {
-  if (pid_namespace.empty() || sockets.empty()) return 0;
-  std::size_t count = 0;
-  std::error_code ignored;  // a process that has ended meanwhile has nothing open
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const pid_t pid = std::atoi(name.c_str());
-    if (pid_namespace_of(pid) == pid_namespace) count += shut_down_of(pid, sockets);
-  }
-  return count;
+std::set<std::uint64_t> shut_down_anywhere(std::span<const WantedSocket> sockets) {
+  if (sockets.empty()) return {};
+  Search search(Task::ShutDown, sockets, kMostLooksOutside);
+  each_process([&](pid_t process) {
+    search.look_in(process);
+    return search.state();
+  });
+  return search.found();
+}
+
+std::set<std::uint64_t> find_outside(const std::string& pid_namespace,
+                                     std::span<const WantedSocket> sockets) {
+  if (pid_namespace.empty() || sockets.empty()) return {};
+  Search search(Task::Find, sockets, kMostLooksOutside);
+  each_process([&](pid_t process) {
+    if (!is_inside(process, pid_namespace)) search.look_in(process);
+    return search.state();
+  });
+  return search.found();
 }
 
 }  // namespace glovebox::egress

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "egress/notifications.h"
+#include "egress/process_files.h"
 
 #include <algorithm>
 #include <array>
@@ -21,10 +22,6 @@
 
 namespace glovebox::egress {
 namespace {
-
-// In a struct linux_dirent64 (getdents64(2)).
-constexpr long kLengthAt = 16;
-constexpr long kNameAt = 19;
 
 constexpr std::string_view kEpollName = "anon_inode:[eventpoll]";
 
@@ -49,7 +46,9 @@ void read_entries(const std::string& info, int epoll, ino_t inode,
     EpollEntry entry;
     entry.epoll = epoll;
     std::uint64_t seen = 0;
-    if (std::sscanf(info.c_str() + at,
+    // Of the line alone: sscanf(3) looks for the end of what it is given first.
+    const std::string line = info.substr(at, info.find('\n', at) - at);
+    if (std::sscanf(line.c_str(),
                     "tfd: %d events: %" SCNx32 " data: %" SCNx64 " pos:%*d ino:%" SCNx64,
                     &entry.watched, &entry.events, &entry.data, &seen) != 4) {
       continue;
@@ -57,27 +56,6 @@ void read_entries(const std::string& info, int epoll, ino_t inode,
     const bool known =
         std::ranges::find(numbers, entry.watched, &Descriptor::number) != numbers.end();
     if (seen == inode && known) entries.push_back(entry);
-  }
-}
-
-// The entries of a directory of numbers, by the kernel's own call: this is done for every
-// connection.
-template <class Use>
-void each_number(int directory, Use use) {
-  alignas(8) std::array<char, 4096> buffer;
-  while (true) {
-    const long size = ::syscall(SYS_getdents64, directory, buffer.data(), buffer.size());
-    if (size <= 0) return;
-    for (long at = 0; at < size;) {
-      std::uint16_t length = 0;
-      std::memcpy(&length, buffer.data() + at + kLengthAt, sizeof(length));
-      const char* name = buffer.data() + at + kNameAt;
-      int number = -1;
-      if (std::from_chars(name, name + std::strlen(name), number).ec == std::errc()) {
-        use(number, name);
-      }
-      at += length;
-    }
   }
 }
 
@@ -130,20 +108,24 @@ bool closes_on_exec(pid_t thread, int number) {
 
 References find_references(pid_t thread, ino_t socket) {
   References found;
-  const UniqueFd directory(
-      ::open(fmt::format("/proc/{}/fd", thread).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd directory = open_directory(fmt::format("/proc/{}/fd", thread));
   if (!directory) return found;
   const std::string wanted = fmt::format("socket:[{}]", socket);
   std::vector<int> epolls;
   std::size_t count = 0;
-  each_number(directory.get(), [&](int number, const char* name) {
-    if (++count > kMostNumbers) return;
+  each_number(directory, [&](int number, const char* name) {
+    if (++count > kMostNumbers) return Walk::Stop;
     std::array<char, 64> target;
     const ssize_t length = ::readlinkat(directory.get(), name, target.data(), target.size());
     const std::string_view link(target.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
     if (link == kEpollName && epolls.size() < kMostEpolls) epolls.push_back(number);
-    if (link == wanted) found.numbers.push_back({number, closes_on_exec(thread, number)});
+    if (link != wanted) return Walk::On;
+    found.too_many = found.numbers.size() == kMostCopies;
+    if (found.too_many) return Walk::Stop;
+    found.numbers.push_back({number, closes_on_exec(thread, number)});
+    return Walk::On;
   });
+  if (found.too_many) return found;
   std::size_t left = kMostInfo;
   for (const int epoll : epolls) {
     const std::string info = read_info(thread, epoll, left);

@@ -35,6 +35,7 @@ struct Descriptor {
 struct References {
   std::vector<Descriptor> numbers;  // all that mean this socket, the one it was found by included
   std::vector<EpollEntry> entries;
+  bool too_many = false;  // more numbers than kMostCopies; then the rest was not looked for
 };
 
 // Whether the number closes on exec; only that is read when nothing else is needed.
@@ -42,8 +43,10 @@ bool closes_on_exec(pid_t thread, int number);
 
 // Everything in the process of `thread` that refers to the socket with that inode: among the first
 // kMostNumbers descriptors, and of epolls in the first kMostEpolls, kMostInfo bytes of text in all.
-// A hostile process can have very many, and everybody waits for the search.
+// A hostile process can have very many, and everybody waits for the search, and for each copy to be
+// replaced.
 inline constexpr std::size_t kMostNumbers = 8192;
+inline constexpr std::size_t kMostCopies = 16;
 inline constexpr std::size_t kMostEpolls = 32;
 inline constexpr std::size_t kMostInfo = 4U << 20;
 References find_references(pid_t thread, ino_t socket);

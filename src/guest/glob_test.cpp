@@ -70,7 +70,7 @@ TEST(Glob, NoPatternTakesLong) {
   const std::string path(4000, 'a');
   const auto before = std::chrono::steady_clock::now();
   EXPECT_FALSE(Glob::parse(pattern + "b", Glob::Case::Sensitive)->matches(path));
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(20));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST_P(KillRuns, LoopThatIgnoresEverythingEndsInAFreshShellWithinTheGrace) {
   const Id id = start_ready("while :; do :; done", RunMode::Shell, "trap '' INT TERM HUP");
   const auto before = std::chrono::steady_clock::now();
   EXPECT_EQ(kill(id, milliseconds(300)).end, (RunEnded{EndKind::Signaled, 9, ShellState::Fresh}));
-  EXPECT_LT(std::chrono::steady_clock::now() - before, milliseconds(2500));
+  EXPECT_LT(std::chrono::steady_clock::now() - before, milliseconds(10'000));
   EXPECT_EQ(agent_.run("echo usable").output, "usable\n");
 }
 

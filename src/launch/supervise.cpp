@@ -59,6 +59,7 @@ class Supervisor {
   void on_message(const Message& message, std::vector<UniqueFd> attached);
   void on_started(const Message& message, std::vector<UniqueFd> attached);
   void on_network(std::vector<UniqueFd> attached);
+  void on_network_ready();
   void on_layers(std::vector<UniqueFd> attached);
   const plan::Step* step_at(std::size_t index) const;
   void note_times(const Message& message);
@@ -140,7 +141,7 @@ void Supervisor::dispatch(const Waits& waits) {
       on_relay(waits.fds[i], waits.relay_index[i]);
     }
   }
-  if (waits.fds[4].revents != 0) network_->on_ready();
+  if (waits.fds[4].revents != 0) on_network_ready();
   if (running_ && waits.fds[1].revents != 0) on_signal();
   if (running_ && (waits.fds[2].revents | waits.fds[3].revents) != 0) check_limits();
   if (running_ && waits.fds[0].revents != 0) on_status();
@@ -205,6 +206,13 @@ void Supervisor::on_network(std::vector<UniqueFd> attached) {
   if (has_network_) return;
   box_.kill();
   fail_with(EndReason::Failed, kRefusedExit, taken.error().message);
+}
+
+void Supervisor::on_network_ready() {
+  const Result<void> done = network_->on_ready();
+  if (done || !running_) return;
+  box_.kill();
+  fail_with(EndReason::Failed, kRefusedExit, done.error().message);
 }
 
 void Supervisor::on_layers(std::vector<UniqueFd> attached) {

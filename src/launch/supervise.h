@@ -77,7 +77,8 @@ class NetworkCompanion {
   virtual Result<void> take(NetworkFiles files) = 0;
   // Readable when on_ready() has something to do.
   virtual BorrowedFd fd() const = 0;
-  virtual void on_ready() = 0;
+  // An error says why the box must not go on.
+  virtual Result<void> on_ready() = 0;
 };
 
 enum class Detail : std::uint8_t { Brief, Full };  // Full: read usage for a report

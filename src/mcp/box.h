@@ -32,6 +32,7 @@ struct BoxSettings {
   // Where sessions may be written out and restored from; nothing: nowhere. Only with Layered.
   std::optional<CheckpointPlace> checkpoints;
   std::string checkpoint_key_file;  // no box sees it; empty: the key is in no file
+  std::string secrets;              // the caller's store of secrets, which no box sees either
 };
 
 struct Box {

@@ -106,7 +106,9 @@ std::map<std::string_view, HandWritten> hand_written(const std::set<std::uint64_
   policy["move_pages"] = only(kEperm, kAllowed, 0, kLow32, {0});
   policy["ioctl"] = only(kAllowed, kEperm, 1, kLow32, {0x5412, 0x541c, 0x541d, 0x5423});
   policy["setsockopt"] = {kAllowed,
-                          {{refused(ENOENT), {masked(1, kLow32, 6), masked(2, kLow32, 31)}}}};
+                          {{refused(ENOENT), {masked(1, kLow32, 6), masked(2, kLow32, 31)}},
+                           {kEperm, {masked(1, kLow32, 1), masked(2, kLow32, 25)}},
+                           {kEperm, {masked(1, kLow32, 1), masked(2, kLow32, 62)}}}};
   policy["chmod"] = policy["fchmod"] = only(kEperm, kAllowed, 1, 06000, {0});
   policy["fchmodat"] = policy["fchmodat2"] = only(kEperm, kAllowed, 2, 06000, {0});
   policy["mknod"] = only(kEperm, kAllowed, 1, 0176000, {0, 0100000, 0010000, 0140000});

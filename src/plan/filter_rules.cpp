@@ -539,8 +539,12 @@ void add_socket_rules(RuleTable& table) {
 
   // TCP_ULP puts the kernel's TLS, another module with a history, under a socket. ENOENT is what a
   // kernel without it says.
+  // The kernel's tables do not find a socket by its addresses once it is bound to a device: the
+  // broker would take a connection for ended that is not. A box has no device to choose.
   table.add({"setsockopt", 54, 208},
-            {{{one_of(1, {IPPROTO_TCP}), one_of(2, {TCP_ULP})}, Verdict::refuse(ENOENT)}},
+            {{{one_of(1, {IPPROTO_TCP}), one_of(2, {TCP_ULP})}, Verdict::refuse(ENOENT)},
+             {{one_of(1, {SOL_SOCKET}), one_of(2, {SO_BINDTODEVICE, SO_BINDTOIFINDEX})},
+              Verdict::refuse(EPERM)}},
             Verdict::allow());
 }
 

@@ -109,6 +109,9 @@ TEST(Filter, ReadsArgumentsAsWideAsTheKernelDoes) {
       {"socketpair", {AF_INET, SOCK_STREAM}, refused(EAFNOSUPPORT)},
       {"setsockopt", {3, 6, 31}, refused(ENOENT)},
       {"setsockopt", {3, 6, 1}, kAllowed},
+      {"setsockopt", {3, 1, 25}, refused(EPERM)},  // SO_BINDTODEVICE
+      {"setsockopt", {3, 1, 62}, refused(EPERM)},  // SO_BINDTOIFINDEX
+      {"setsockopt", {3, 0, 25}, kAllowed},
       {"seccomp", {1, 0}, kAllowed},
       {"seccomp", {1, 1 | 8}, refused(EPERM)},
       {"seccomp", {1 | kHighBit, 8 | kHighBit}, refused(EPERM)},

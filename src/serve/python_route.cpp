@@ -35,7 +35,8 @@ asio::awaitable<void> read_client(std::shared_ptr<WebSocket> socket,
     if (!is_there) break;
     auto received = co_await socket->receive();
     if (!received) break;
-    const auto taken = host->take_from_client(to_message(*std::move(received)));
+    session::PythonMessage message = to_message(*std::move(received));
+    const auto taken = co_await host->take_from_client(std::move(message));
     if (taken) continue;
     reading->problem = taken.error().message;
     break;

@@ -176,20 +176,27 @@ Result<std::string> make_shared_tmp(const Config& config) {
   return path;
 }
 
-HostRules make_rules(const ServiceSetup& setup, std::string shared_tmp) {
+// What is the service's own, and no box's business however it is asked for.
+std::vector<std::string> own_places(const ServiceSetup& setup) {
   const Config& config = setup.config;
-  HostRules rules;
-  rules.allowed_writable = config.session.allowed_writable;
-  rules.allowed_workspaces = config.session.allowed_workspaces;
-  rules.shared_tmp = std::move(shared_tmp);
-  rules.own = setup.own_files;
-  rules.own.push_back(config.state_directory);
+  std::vector<std::string> own = setup.own_files;
+  own.push_back(config.state_directory);
   for (const std::string& path : {config.socket, config.audit_file, config.tls_key}) {
-    if (!path.empty()) rules.own.push_back(path);
+    if (!path.empty()) own.push_back(path);
   }
   for (const TokenConfig& token : config.tokens) {
-    if (!token.file.empty()) rules.own.push_back(token.file);
+    if (!token.file.empty()) own.push_back(token.file);
   }
+  for (std::string& path : own) path = std::filesystem::absolute(path).string();
+  return own;
+}
+
+HostRules make_rules(const ServiceSetup& setup, std::string shared_tmp) {
+  HostRules rules;
+  rules.allowed_writable = setup.config.session.allowed_writable;
+  rules.allowed_workspaces = setup.config.session.allowed_workspaces;
+  rules.shared_tmp = std::move(shared_tmp);
+  rules.own = own_places(setup);
   return rules;
 }
 
@@ -208,6 +215,7 @@ session::ManagerSettings manager_settings(const ServiceSetup& setup,
   settings.most_layer_bytes = config.session.upper_max_bytes;
   settings.most_spool_bytes = config.session.spool_max_bytes;
   settings.policies = std::move(policies);
+  settings.hidden = own_places(setup);
   return settings;
 }
 

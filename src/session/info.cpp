@@ -8,8 +8,9 @@ namespace glovebox::session {
 namespace {
 
 constexpr std::array<std::string_view, 2> kStates{"active", "dead"};
-constexpr std::array<std::string_view, 7> kCauses{
-    "deleted", "idle", "limit", "agent_gone", "agent_broke", "launcher_gone", "service_ended"};
+constexpr std::array<std::string_view, 8> kCauses{"deleted",       "idle",        "limit",
+                                                  "agent_gone",    "agent_broke", "launcher_gone",
+                                                  "service_ended", "network"};
 constexpr std::array<std::string_view, 12> kEvents{
     "created",   "run_started", "run_ended", "denied",   "ended",  "deleted",
     "committed", "undone",      "narrowed",  "recycled", "forked", "checkpointed"};

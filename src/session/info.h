@@ -31,6 +31,7 @@ enum class EndCause : std::uint8_t {
   AgentBroke,    // the agent said what no agent says
   LauncherGone,  // the launcher process died, and its boxes with it
   ServiceEnded,  // the service ended, or was killed, while the box was running
+  Network,       // it kept a connection that was taken from it
 };
 // "deleted", "idle", "limit", "agent_gone", ...
 std::string_view to_text(EndCause cause);

@@ -11,9 +11,11 @@
 #include <boost/asio/detached.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -22,6 +24,8 @@ namespace glovebox::session {
 namespace {
 
 constexpr std::string_view kDraft = ".new-";
+constexpr std::chrono::seconds kLockPatience{5};
+constexpr std::chrono::milliseconds kLockLook{10};
 
 bool has_labels(const SessionInfo& info, const std::map<std::string, std::string>& labels) {
   return std::ranges::all_of(labels, [&](const auto& label) {
@@ -69,6 +73,7 @@ SessionManager::~SessionManager() {
   events_.close();
   pool_.join();
   restore_pool_.join();
+  message_pool_.join();
   if (store_) write_runs();
 }
 
@@ -83,6 +88,7 @@ Result<void> SessionManager::open() {
   preparing.layer_root = state + "/layers";
   preparing.hidden = settings_.hidden;
   preparing.hidden.push_back(state);
+  preparing.hidden_later = settings_.hidden_later;
   preparing.secrets = settings_.secrets_directory;
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
@@ -101,8 +107,15 @@ Result<void> SessionManager::open() {
 Result<void> SessionManager::lock_state() {
   TRY(const UniqueFd dir, workspace::open_private_directory(settings_.state_directory));
   TRY(lock_, open_file_at(dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    return fail(Code::Denied, "{}: another service uses this directory", settings_.state_directory);
+  // A service that was killed a moment ago may have left a child that has not become the launcher
+  // yet, and has the lock until then.
+  const auto give_up = std::chrono::steady_clock::now() + kLockPatience;
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() > give_up) {
+      return fail(Code::Denied, "{}: another service uses this directory",
+                  settings_.state_directory);
+    }
+    std::this_thread::sleep_for(kLockLook);
   }
   return {};
 }

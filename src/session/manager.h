@@ -68,6 +68,8 @@ struct ManagerSettings {
   // Paths that no box may see, whatever it is handed, beside the state directory: the service's
   // sockets, tokens and configuration.
   std::vector<std::string> hidden;
+  // The same for what is hidden once it is there, such as a store that its first use makes.
+  std::vector<std::string> hidden_later{};
   // Where Python interpreters beside the system's may be. Empty: everywhere.
   std::vector<std::string> interpreter_roots{};
   // Told before each step that changes what is on disk when sessions are recycled, forked, written

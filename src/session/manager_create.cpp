@@ -163,18 +163,24 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prep
       settings.env->push_back(fmt::format("{}={}", name, value));
     }
   }
+  const auto ending = std::make_shared<std::weak_ptr<BoxSession>>();  // as soon as it is there
   if (prepared->plan.network) {
     const std::weak_ptr<bool> there = is_there_;
     const auto denied = [this, there, id = newborn.id](const egress::Denied& what,
                                                        std::uint64_t times) {
       if (!there.expired()) on_denied(id, what, times);
     };
-    CO_TRY(settings.network, networks_.add(*prepared->plan.network, denied));
+    const auto must_end = [ending](const std::string& why) {
+      const auto live = ending->lock();
+      if (live) live->end_for(EndCause::Network, {}, fmt::format("the box was ended: {}", why));
+    };
+    CO_TRY(settings.network, networks_.add(*prepared->plan.network, denied, must_end));
   }
   newborn.plan = std::shared_ptr<const plan::LaunchPlan>(prepared, &prepared->plan);
   CO_TRY(launch::RemoteBox box, co_await launcher_.start_box(newborn.plan));
   const std::uint64_t box_id = box.id;
   newborn.live = std::make_shared<BoxSession>(loop_, std::move(box), std::move(settings));
+  *ending = newborn.live;
   newborn.book = std::make_shared<BoxBook>(loop_);
   newborn.book->session = newborn.live;
   boxes_.emplace(box_id, newborn.book);

@@ -53,7 +53,7 @@ class EndingCell final : public PythonCell, public std::enable_shared_from_this<
     });
   }
 
-  void take(PythonWord word, PythonMessage /*message*/) override {
+  void take(PythonWord word, PythonMessage /*message*/, Result<PythonHead> /*head*/) override {
     if (word != PythonWord::Over) return;
     worker_->remove(number_);
     timer_.cancel();
@@ -111,7 +111,7 @@ Newborn SessionManager::take_parked(const std::optional<std::string>& key, const
 asio::awaitable<Result<Newborn>> SessionManager::make_interpreter(
     std::shared_ptr<Prepared> prepared, const Origin& origin) {
   CO_TRY(Newborn newborn, co_await give_birth(prepared, origin));
-  newborn.worker = std::make_shared<PythonWorker>(loop_, newborn.live);
+  newborn.worker = std::make_shared<PythonWorker>(loop_, message_pool_, newborn.live);
   std::vector<std::string> command = python_command(*prepared->python);
   auto started = co_await newborn.worker->start(std::move(command));
   if (started) co_return newborn;

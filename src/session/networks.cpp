@@ -2,6 +2,8 @@
 
 #include "egress/denial_gate.h"
 
+#include <boost/asio/post.hpp>
+
 namespace glovebox::session {
 
 Networks::~Networks() {
@@ -26,11 +28,16 @@ void Networks::watch() {
                     });
 }
 
-Result<std::unique_ptr<BoxNetwork>> Networks::add(const plan::NetworkPlan& plan,
-                                                  OnDenied on_denied) {
+Result<std::unique_ptr<BoxNetwork>> Networks::add(const plan::NetworkPlan& plan, OnDenied on_denied,
+                                                  OnMustEnd on_must_end) {
   TRY_VOID(open());
   const auto gate = std::make_shared<egress::DenialGate>();
-  const auto sink = [gate, on_denied = std::move(on_denied)](const egress::Event& event) {
+  const auto sink = [loop = watch_.get_executor(), gate, on_denied = std::move(on_denied),
+                     on_must_end = std::move(on_must_end)](const egress::Event& event) {
+    if (const auto* end = std::get_if<egress::MustEnd>(&event)) {
+      // Not from here: ending the box ends the one who tells.
+      boost::asio::post(loop, [on_must_end, why = end->why] { on_must_end(why); });
+    }
     const auto* denied = std::get_if<egress::Denied>(&event);
     if (denied == nullptr) return;
     const std::uint64_t times = gate->take(*denied, egress::DenialGate::Clock::now());

@@ -45,8 +45,11 @@ class Networks {
 
   // A denial that is told, and how many like it it stands for (egress::DenialGate).
   using OnDenied = std::function<void(const egress::Denied&, std::uint64_t times)>;
+  // The box must be ended, and why. Called from the loop.
+  using OnMustEnd = std::function<void(const std::string& why)>;
   // Refused when a published port is taken. The broker is there from the first of these on.
-  Result<std::unique_ptr<BoxNetwork>> add(const plan::NetworkPlan& plan, OnDenied on_denied);
+  Result<std::unique_ptr<BoxNetwork>> add(const plan::NetworkPlan& plan, OnDenied on_denied,
+                                          OnMustEnd on_must_end);
 
  private:
   Result<void> open();

@@ -52,6 +52,9 @@ int reach(WorkspaceMode mode) {
   return 0;
 }
 
+// Whether what a box does there stays when the box is gone.
+bool is_kept(Mode mode) { return mode == Mode::Write || mode == Mode::Overlay; }
+
 Result<authority::Capability> use_of(const plan::Workspace& place) {
   TRY(const auto path, authority::AbsolutePath::parse(place.at.path));
   const bool is_written = place.mode == Mode::Write;
@@ -187,13 +190,13 @@ Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
   TRY(workspace::LayerRoot root, workspace::open_layer_root(settings.layer_root));
   std::unique_ptr<Preparer> preparer(new Preparer(std::move(settings)));
   preparer->layers_ = std::make_shared<const workspace::LayerRoot>(std::move(root));
-  for (std::string& path : preparer->settings_.hidden) {
-    TRY(path, host::resolve_new_path(path));
-  }
   std::string& secrets = preparer->settings_.secrets;
+  std::vector<std::string> later = preparer->settings_.hidden_later;
   if (!secrets.empty()) {
     TRY(secrets, host::resolve_new_path(secrets));
+    later.push_back(secrets);
   }
+  TRY_VOID(preparer->hidden_.open(preparer->settings_.hidden, std::move(later)));
   std::string& extension = preparer->settings_.python_extension;
   if (!extension.empty()) {
     TRY(extension, host::resolve_new_path(extension));
@@ -280,7 +283,7 @@ Result<void> Preparer::add_authority(Draft& draft) {
   }
   draft.spec.paths.merge(handed.paths);
   std::vector<Rule> own;
-  for (const std::string& path : hidden()) {
+  for (const std::string& path : hidden_.paths()) {
     TRY(auto place, authority::AbsolutePath::parse(path));
     own.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
   }
@@ -294,13 +297,6 @@ Result<void> Preparer::add_authority(Draft& draft) {
   draft.spec.authority = draft.spec.authority.unite(denied.set);
   draft.spec.paths.merge(denied.paths);
   return {};
-}
-
-std::vector<std::string> Preparer::hidden() const {
-  std::vector<std::string> paths = settings_.hidden;
-  if (settings_.secrets.empty()) return paths;
-  if (auto store = host::look_up(settings_.secrets)) paths.push_back(std::move(store->path));
-  return paths;
 }
 
 // By name, within the ceiling. Each time anew: a box that is made again finds what is kept by then.
@@ -328,7 +324,7 @@ Result<void> Preparer::add_places(Draft& draft) {
 
 // What only the Python host can keep leaves the plan here, and the interpreter's files come in:
 // handed in like any other place, and by the words of the same caller.
-Result<void> Preparer::add_python(Draft& draft) const {
+Result<void> Preparer::add_python(Draft& draft) {
   if (!draft.asked.python) return {};
   if (settings_.python_extension.empty()) {
     return fail(Code::Unsupported, "there are no Python sessions here");
@@ -420,12 +416,14 @@ Result<void> Preparer::add_bind(Draft& draft, BindRequest& asked) {
 }
 
 // Handing a place in is a grant like another: within the ceiling, and nothing of ours.
-Result<void> Preparer::check_place(const Draft& draft, const plan::Workspace& place) const {
-  for (const std::string& path : hidden()) {
+Result<void> Preparer::check_place(const Draft& draft, const plan::Workspace& place) {
+  for (const std::string& path : hidden_.paths()) {
     const bool is_inside = host::is_within(place.at.path, path);
-    const bool is_overlapping = place.mode == Mode::Overlay && host::is_within(path, place.at.path);
-    if (!is_inside && !is_overlapping) continue;
-    return fail(Code::Denied, "{}: this belongs to the service itself", place.at.path);
+    const bool is_around = is_kept(place.mode) && host::is_within(path, place.at.path);
+    if (is_inside)
+      return fail(Code::Denied, "{}: this belongs to the service itself", place.at.path);
+    if (!is_around) continue;
+    return fail(Code::Denied, "{}: {} in it belongs to the service itself", place.at.path, path);
   }
   if (!draft.asked.ceiling) return {};
   TRY(const authority::Capability use, use_of(place));

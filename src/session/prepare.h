@@ -10,6 +10,7 @@
 #include "host/facts.h"
 #include "plan/launch_plan.h"
 #include "policy/store.h"
+#include "session/hidden_places.h"
 #include "session/info.h"
 #include "session/python_plan.h"
 #include "session/request.h"
@@ -117,8 +118,10 @@ struct PreparerSettings {
   std::string layer_root;  // directory of the layers; made if it is not there
   // Paths that no box may see, whatever it is handed: the service's own state, sockets and tokens.
   std::vector<std::string> hidden;
-  // The directory of the secrets that boxes can be handed by name (host/secrets.h); empty: there
-  // are none. Once it is there, no box is handed it, or anything around it.
+  // The same for what is hidden once it is there.
+  std::vector<std::string> hidden_later{};
+  // The directory of the secrets that boxes can be handed by name (host/secrets.h), and hidden like
+  // these; empty: there are none.
   std::string secrets;
   std::shared_ptr<policy::PolicyStore> policies;  // may be empty
   PolicyFiles policy_files = PolicyFiles::Refused;
@@ -169,10 +172,8 @@ class Preparer {
   Result<void> add_workspace(Draft& draft, WorkspaceRequest& asked);
   Result<void> add_bind(Draft& draft, BindRequest& asked);
   Result<void> add_probe(Draft& draft);
-  Result<void> add_python(Draft& draft) const;
-  // What no box may see, at the moment.
-  std::vector<std::string> hidden() const;
-  Result<void> check_place(const Draft& draft, const plan::Workspace& place) const;
+  Result<void> add_python(Draft& draft);
+  Result<void> check_place(const Draft& draft, const plan::Workspace& place);
   Result<void> check_interpreter_place(const std::string& path) const;
   Result<void> make_directories(Draft& draft);
   Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source,
@@ -182,6 +183,7 @@ class Preparer {
   Result<HeldLayer> old_layer(const plan::Workspace& over, const std::string& id);
 
   PreparerSettings settings_;
+  HiddenPlaces hidden_;
   std::shared_ptr<const workspace::LayerRoot> layers_;
   std::mutex mutex_;  // of what is below
   std::optional<host::HostFacts> facts_;

@@ -158,8 +158,16 @@ void PythonHost::detach() {
   }
 }
 
-Result<void> PythonHost::take_from_client(PythonMessage message) {
-  TRY(const json::object head, read_head(message));
+asio::awaitable<Result<void>> PythonHost::take_from_client(PythonMessage message) {
+  const auto self = shared_from_this();
+  const std::uint64_t client = client_;
+  CO_TRY(const PythonHead head, co_await read_head_aside(worker_->pool(), message));
+  // Whoever sent it has gone meanwhile.
+  if (client != client_ || !is_attached_) co_return Result<void>();
+  co_return take_words(head.members, std::move(message));
+}
+
+Result<void> PythonHost::take_words(const json::object& head, PythonMessage message) {
   const std::string op = text_of(head, "op");
   last_use_ = std::chrono::steady_clock::now();
   if (op == "post") {
@@ -210,6 +218,7 @@ void PythonHost::start_next() {
   if (worker_->is_over()) return;  // what waits is for the next one
   Operation& first = operations_.front();
   first.is_sent = true;
+  ++started_;
   operation_bytes_ -= first.message.bytes.size();
   const auto sent =
       worker_->send(PythonOrder::Operation, number_, std::exchange(first.message, {}));
@@ -225,9 +234,12 @@ void PythonHost::start_next() {
 void PythonHost::watch_wall() {
   if (!plan_.wall) return;
   wall_.expires_after(*plan_.wall);
-  wall_.async_wait([weak = weak_from_this()](const boost::system::error_code& problem) {
+  // Canceling does not stop a handler that is already on its way, and then another operation than
+  // its own may be under way.
+  wall_.async_wait([weak = weak_from_this(), own = started_](const auto& problem) {
     const auto self = weak.lock();
-    if (problem || !self || self->operations_.empty()) return;
+    if (problem || !self || self->started_ != own || self->operations_.empty()) return;
+    if (!self->operations_.front().is_sent) return;
     self->close({"wall", "an operation took longer than it may"});
   });
 }
@@ -345,10 +357,11 @@ void PythonHost::give_error(std::uint64_t id, const PythonEnd& end) {
 
 // --- the interpreter -----------------------------------------------------------------------------
 
-void PythonHost::take(PythonWord word, PythonMessage message) {
+void PythonHost::take(PythonWord word, PythonMessage message, Result<PythonHead> head) {
   const auto self = shared_from_this();
   if (end_ || is_too_much(message.bytes.size())) return;
-  const auto taken = take_word(word, message);
+  if (!head) return close({"invalid", head.error().message});
+  const auto taken = take_word(word, *head, message);
   if (!taken) close({"invalid", taken.error().message});
 }
 
@@ -360,13 +373,14 @@ bool PythonHost::is_too_much(std::size_t bytes) {
   return true;
 }
 
-Result<void> PythonHost::take_word(PythonWord word, PythonMessage& message) {
+Result<void> PythonHost::take_word(PythonWord word, const PythonHead& scanned,
+                                   PythonMessage& message) {
   const bool is_its_own =
       word == PythonWord::Post || word == PythonWord::Event || word == PythonWord::Request;
   if (is_its_own && (counted_.messages >= kMaxKept || counted_.bytes >= kMaxKeptBytes)) {
     return fail(Code::Invalid, "the interpreter sent more than there was room for");
   }
-  TRY(const json::object head, read_head(message));
+  const json::object& head = scanned.members;
   last_use_ = std::chrono::steady_clock::now();
   switch (word) {
     case PythonWord::Answer: {
@@ -383,7 +397,7 @@ Result<void> PythonHost::take_word(PythonWord word, PythonMessage& message) {
       return {};
     }
     case PythonWord::Event: return take_event(head, message);
-    case PythonWord::Request: return take_request(head, std::move(message));
+    case PythonWord::Request: return take_request(scanned, std::move(message));
     case PythonWord::Over: return take_over(head);
     case PythonWord::Ready: break;
   }
@@ -414,6 +428,9 @@ Result<void> PythonHost::take_answer(const json::object& head, PythonMessage& me
     return fail(Code::Invalid, "the interpreter answered what nobody had asked");
   }
   if (operations_.front().is_stats && is_result && head.at("value").is_object()) {
+    if (message.form != PythonMessage::Form::Text) {
+      return fail(Code::Invalid, "the interpreter counted in bytes");  // they would be lost
+    }
     TRY(json::object counted, read_whole(message));
     counted["value"].as_object()["output_bytes"] = output_bytes_;
     message = text_message(counted);
@@ -459,7 +476,8 @@ void PythonHost::tell_denial(PythonDenial denial) {
   if (callbacks_.on_denial) callbacks_.on_denial(denial);
 }
 
-Result<void> PythonHost::take_request(const json::object& head, PythonMessage message) {
+Result<void> PythonHost::take_request(const PythonHead& scanned, PythonMessage message) {
+  const json::object& head = scanned.members;
   const auto id = id_of(head);
   if (text_of(head, "ev") != "request" || !id || asked_.contains(*id) || served_.contains(*id)) {
     return fail(Code::Invalid, "the interpreter asked for what is no request");
@@ -475,8 +493,10 @@ Result<void> PythonHost::take_request(const json::object& head, PythonMessage me
   }
   const std::size_t size = message.bytes.size();
   note_taken(size);
-  if (request_bytes_ + size > kMaxRequestBytes) {
-    refuse_request(*id, "too much is asked for at a time");
+  if (request_bytes_ + size > kMaxRequestBytes || scanned.values > kMostWholeValues) {
+    refuse_request(*id, scanned.values > kMostWholeValues
+                            ? fmt::format("a request of more than {} values", kMostWholeValues)
+                            : "too much is asked for at a time");
     return {};
   }
   served_.insert(*id);

@@ -1,6 +1,6 @@
 // A Python session's channel: exec, call, post, recv, log, metric, request.
 //
-//   co_await host->take(message);        // from a client
+//   co_await host->take_from_client(message);
 //   co_await host->next();               // for a client
 //
 // One client at a time. What is made for one while none is there is kept, as far as kMaxKept. How
@@ -89,7 +89,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   // Waits until the client of this number has taken enough of what it is owed. False: it has gone.
   asio::awaitable<bool> await_room(std::uint64_t client);
   // Code::Invalid for what is no message of a client; the channel should be closed.
-  Result<void> take_from_client(PythonMessage message);
+  asio::awaitable<Result<void>> take_from_client(PythonMessage message);
   // Code::NotFound after the last: the session is over.
   asio::awaitable<Result<PythonMessage>> next();
 
@@ -106,7 +106,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   const std::shared_ptr<PythonWorker>& worker() const { return worker_; }
   std::uint32_t number() const { return number_; }
 
-  void take(PythonWord word, PythonMessage message) override;
+  void take(PythonWord word, PythonMessage message, Result<PythonHead> head) override;
   void take_stray(std::string_view text) override;
   void worker_over(const PythonExit& exit) override;
 
@@ -130,6 +130,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   };
 
   // From the client.
+  Result<void> take_words(const boost::json::object& head, PythonMessage message);
   Result<void> take_operation(std::uint64_t id, std::string_view op, PythonMessage message);
   Result<void> take_cancel(std::uint64_t id);
   Result<void> take_reply(std::uint64_t id, const PythonMessage& message);
@@ -138,11 +139,11 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   void watch_wall();
 
   // From the interpreter.
-  Result<void> take_word(PythonWord word, PythonMessage& message);
+  Result<void> take_word(PythonWord word, const PythonHead& head, PythonMessage& message);
   Result<void> take_answer(const boost::json::object& head, PythonMessage& message);
   bool is_too_much(std::size_t bytes);
   Result<void> take_event(const boost::json::object& head, PythonMessage& message);
-  Result<void> take_request(const boost::json::object& head, PythonMessage message);
+  Result<void> take_request(const PythonHead& head, PythonMessage message);
   static asio::awaitable<void> serve_request(std::shared_ptr<PythonHost> self, std::uint64_t id,
                                              PythonMessage message);
   void refuse_request(std::uint64_t id, std::string_view why);
@@ -179,6 +180,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   Wakeup freed_;
   asio::steady_timer wall_;
   std::uint64_t output_bytes_ = 0;  // everything that came out
+  std::uint64_t started_ = 0;       // counts the operations that were sent to the interpreter
   std::uint64_t seating_ = 0;       // counts the workers that the cell has been in
   bool is_attached_ = false;
   bool is_stopped_ = false;   // whoever is attached has gone

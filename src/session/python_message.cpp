@@ -1,10 +1,13 @@
 #include "session/python_message.h"
 
+#include "session/pool.h"
+
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace glovebox::session {
@@ -187,12 +190,7 @@ json::parse_options parse_options() {
   return options;
 }
 
-struct Scanned {
-  json::object members;
-  std::size_t values = 0;
-};
-
-Result<Scanned> scan(const Parts& parts) {
+Result<PythonHead> scan(const Parts& parts) {
   json::basic_parser<Scan> parser(parse_options(), parts.blob_bytes);
   json::error_code problem;
   const std::size_t read =
@@ -201,20 +199,34 @@ Result<Scanned> scan(const Parts& parts) {
   if (!found.complaint().empty()) return fail(Code::Invalid, "{}", found.complaint());
   if (!problem && read < parts.head.size()) problem = json::error::extra_data;
   if (problem) return fail(Code::Invalid, "a message that is no JSON: {}", problem.message());
-  return Scanned{found.take_members(), found.values()};
+  return PythonHead{found.take_members(), found.values()};
 }
 
 }  // namespace
 
-Result<json::object> read_head(const PythonMessage& message) {
+Result<PythonHead> read_head(const PythonMessage& message) {
   TRY(const Parts parts, part(message));
-  TRY(Scanned scanned, scan(parts));
-  return std::move(scanned.members);
+  return scan(parts);
+}
+
+std::size_t json_size(const PythonMessage& message) {
+  const auto parts = part(message);
+  return parts ? parts->head.size() : 0;  // what is no message is not read
+}
+
+asio::awaitable<Result<PythonHead>> read_head_aside(asio::thread_pool& pool,
+                                                    PythonMessage& message) {
+  if (json_size(message) <= kMostReadAtOnce) co_return read_head(message);
+  const auto held = std::make_shared<PythonMessage>(std::move(message));
+  const auto work = [held] { return read_head(*held); };
+  auto head = co_await on_pool(pool, work);
+  message = std::move(*held);
+  co_return head;
 }
 
 Result<json::object> read_whole(const PythonMessage& message) {
   TRY(const Parts parts, part(message));
-  TRY(const Scanned scanned, scan(parts));
+  TRY(const PythonHead scanned, scan(parts));
   if (scanned.values > kMostWholeValues) {
     return fail(Code::Invalid, "a message of more than {} values", kMostWholeValues);
   }

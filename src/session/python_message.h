@@ -9,6 +9,8 @@
 
 #include "base/result.h"
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/json/object.hpp>
 
 #include <cstddef>
@@ -18,6 +20,8 @@
 #include <string_view>
 
 namespace glovebox::session {
+
+namespace asio = boost::asio;
 
 // The largest message, with its bytes.
 inline constexpr std::size_t kMaxPythonMessage = std::size_t{64} << 20;
@@ -32,12 +36,28 @@ struct PythonMessage {
 };
 
 // What can be said of a message without building its value: the members of the outermost object,
-// with lists and objects among them empty, and texts cut to kMostHeadText. All of the message is
-// checked on the way, in memory that does not grow with it: two bytes of JSON can be a value, and a
-// value takes many times that. Code::Invalid for what is no message: too large, nested too deep, no
-// object, a reference to bytes that are not there.
-Result<boost::json::object> read_head(const PythonMessage& message);
+// with lists and objects among them empty, and texts cut to kMostHeadText; and how many values it
+// has.
+struct PythonHead {
+  boost::json::object members;
+  std::size_t values = 0;
+};
 inline constexpr std::size_t kMostHeadText = 4096;
+
+// All of the message is checked on the way, in memory that does not grow with it: two bytes of JSON
+// can be a value, and a value takes many times that. Code::Invalid for what is no message: too
+// large, nested too deep, no object, a reference to bytes that are not there.
+Result<PythonHead> read_head(const PythonMessage& message);
+// How much of a message there is to be read for that, and how much is read on the loop's thread: it
+// takes a second for the longest. What is longer is read on a thread of the pool.
+std::size_t json_size(const PythonMessage& message);
+inline constexpr std::size_t kMostReadAtOnce = std::size_t{256} << 10;
+asio::awaitable<Result<PythonHead>> read_head_aside(asio::thread_pool& pool,
+                                                    PythonMessage& message);
+
+// The JSON of a request, which nobody needs to take for the next one to come. The host has the same
+// number (guest/python/host/wire.h); large values are bytes.
+inline constexpr std::size_t kMaxRequestJson = std::size_t{1} << 20;
 
 // The whole value, for messages that are carried out here. Code::Invalid also beyond so many
 // values; texts are as long as they are.

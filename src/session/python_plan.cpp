@@ -255,6 +255,7 @@ std::vector<std::string> python_command(const PythonPlan& plan) {
   const std::string boot =
       "import sys; sys.path.insert(0, sys.argv[2]); import glovebox_host; del sys.path[0]; "
       "glovebox_host.main(sys.argv[1], sys.argv[2], sys.argv[3], tuple(sys.argv[4:]))";
+  // Paths are UTF-8 in any locale: so the guard reads them.
   std::vector<std::string> command;
   if (plan.backend == plan::Backend::Cell) {
     // The C library's malloc tells the size of a block, which counting by cell needs. Options that
@@ -274,13 +275,16 @@ std::vector<std::string> python_command(const PythonPlan& plan) {
                "-s",
                "-P",
                "-S",
+               "-X",
+               "utf8",
                "-c",
                boot,
                "cells",
                plan.extension,
                plan.environment};
   } else {
-    command = {plan.interpreter, "-I", "-S", "-c", boot, "alone", plan.extension, plan.environment};
+    command = {plan.interpreter, "-I", "-S", "-X", "utf8", "-c", boot, "alone", plan.extension,
+               plan.environment};
   }
   command.insert(command.end(), plan.preload.begin(), plan.preload.end());
   return command;

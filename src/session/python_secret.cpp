@@ -81,9 +81,12 @@ Result<boost::json::object> sign_with_secret(const PythonPlan& plan, const Broke
   if (algorithm != "sha256" && algorithm != "sha512") {
     return fail(Code::Invalid, "'algorithm' is sha256 or sha512");
   }
+  const std::string data = request.data("data");
+  if (data.size() > kMaxSigned) {
+    return fail(Code::Invalid, "at most {} bytes are signed: sign a digest of more", kMaxSigned);
+  }
   Key key;
   TRY_VOID(read_secret(found->second, name, key));
-  const std::string data = request.data("data");
   blob = algorithm == "sha256" ? sha256(key, data) : sha512(key, data);
   return bytes_value(blob.size());
 }

@@ -14,6 +14,8 @@ namespace glovebox::session {
 // The payload: `name` of the secret, `data` to sign, `algorithm`, "sha256" or "sha512". The value
 // is the HMAC's bytes. The secret's bytes are the key as they are kept, up to kMaxSecret of them.
 inline constexpr std::size_t kMaxSecret = std::size_t{64} << 10;
+// What is signed at once, on the loop's thread: more would hold up others.
+inline constexpr std::size_t kMaxSigned = std::size_t{1} << 20;
 Result<boost::json::object> sign_with_secret(const PythonPlan& plan, const BrokerRequest& request,
                                              std::string& blob);
 

@@ -83,6 +83,10 @@ TEST_F(SecretUse, IsBounded) {
   EXPECT_TRUE(sign({{"name", "key"}}));
   keep(std::string(kMaxSecret, 'x'));
   EXPECT_EQ(sign({{"name", "key"}}).error().code, Code::Invalid);
+  keep("short");
+  EXPECT_TRUE(sign({{"name", "key"}, {"data", std::string(kMaxSigned, 'x')}}));
+  EXPECT_EQ(sign({{"name", "key"}, {"data", std::string(kMaxSigned + 1, 'x')}}).error().code,
+            Code::Invalid);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class PythonWorker::Reader final : public OutputReader {
  public:
   explicit Reader(PythonWorker& worker) : worker_(worker) {}
   asio::awaitable<Result<void>> take(guest::Stream stream, std::string_view bytes) override {
-    if (stream == guest::Stream::Output) co_return worker_.take(bytes);
+    if (stream == guest::Stream::Output) co_return co_await worker_.take(bytes);
     worker_.take_stray(bytes);
     co_return Result<void>();
   }
@@ -28,8 +28,9 @@ class PythonWorker::Reader final : public OutputReader {
   PythonWorker& worker_;
 };
 
-PythonWorker::PythonWorker(asio::io_context& loop, std::shared_ptr<LiveSession> box)
-    : loop_(loop), box_(std::move(box)), started_(loop), patience_(loop) {}
+PythonWorker::PythonWorker(asio::io_context& loop, asio::thread_pool& pool,
+                           std::shared_ptr<LiveSession> box)
+    : loop_(loop), pool_(pool), box_(std::move(box)), started_(loop), patience_(loop) {}
 
 asio::awaitable<Result<void>> PythonWorker::start(std::vector<std::string> command) {
   RunRequest request;
@@ -116,21 +117,26 @@ void PythonWorker::take_stray(std::string_view text) {
   }
 }
 
-Result<void> PythonWorker::take(std::string_view bytes) {
+asio::awaitable<Result<void>> PythonWorker::take(std::string_view bytes) {
   frames_.feed(bytes);
   while (!is_over_) {
-    TRY(std::optional<PythonFrame> frame, frames_.next());
+    CO_TRY(std::optional<PythonFrame> frame, frames_.next());
     if (!frame) break;
-    TRY_VOID(take_frame(*std::move(frame)));
+    // No host sends so long a request: it is not even read.
+    Result<PythonHead> head = fail(Code::Invalid, "the interpreter sent too long a request");
+    const bool is_read =
+        frame->word != PythonWord::Request || json_size(frame->message) <= kMaxRequestJson;
+    if (is_read) head = co_await read_head_aside(pool_, frame->message);
+    CO_TRY_VOID(take_frame(*std::move(frame), std::move(head)));
   }
-  return {};
+  co_return Result<void>();
 }
 
-Result<void> PythonWorker::take_frame(PythonFrame frame) {
+Result<void> PythonWorker::take_frame(PythonFrame frame, Result<PythonHead> head) {
   if (frame.word == PythonWord::Ready) {
     if (is_ready_) return fail(Code::Invalid, "the interpreter was ready twice");
-    TRY(const boost::json::object head, read_head(frame.message));
-    const boost::json::value* version = head.if_contains("python");
+    TRY(const PythonHead said, std::move(head));
+    const boost::json::value* version = said.members.if_contains("python");
     if (version != nullptr && version->is_string()) {
       version_ = std::string(version->as_string()).substr(0, 32);
     }
@@ -140,7 +146,7 @@ Result<void> PythonWorker::take_frame(PythonFrame frame) {
   }
   const auto found = cells_.find(frame.cell);
   const auto cell = found == cells_.end() ? nullptr : found->second.lock();
-  if (cell) cell->take(frame.word, std::move(frame.message));
+  if (cell) cell->take(frame.word, std::move(frame.message), std::move(head));
   return {};
 }
 

@@ -29,8 +29,9 @@ struct PythonExit {
 class PythonCell {
  public:
   virtual ~PythonCell() = default;
-  // Does not wait: the worker's other cells are behind it.
-  virtual void take(PythonWord word, PythonMessage message) = 0;
+  // Does not wait: the worker's other cells are behind it. The head is the message's, or says why
+  // it is none.
+  virtual void take(PythonWord word, PythonMessage message, Result<PythonHead> head) = 0;
   virtual void take_stray(std::string_view text) = 0;
   // The worker is gone, and the cell with it. Once.
   virtual void worker_over(const PythonExit& exit) = 0;
@@ -44,7 +45,8 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   // What may wait to be written into a worker's pipe. More is Code::Exhausted.
   static constexpr std::size_t kMaxOutbox = std::size_t{128} << 20;
 
-  PythonWorker(asio::io_context& loop, std::shared_ptr<LiveSession> box);
+  // Long messages are read on the pool, which outlives this; those behind one wait for it.
+  PythonWorker(asio::io_context& loop, asio::thread_pool& pool, std::shared_ptr<LiveSession> box);
 
   // Starts the interpreter and waits until it is ready for its first cell.
   asio::awaitable<Result<void>> start(std::vector<std::string> command);
@@ -57,6 +59,7 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   Result<void> send(PythonOrder order, std::uint32_t cell, const PythonMessage& message);
   bool is_over() const { return is_over_; }
   const std::shared_ptr<LiveSession>& box() const { return box_; }
+  asio::thread_pool& pool() const { return pool_; }
   const std::string& version() const { return version_; }
   // Ends the interpreter; worker_over() follows.
   void kill();
@@ -68,12 +71,13 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
 
   static asio::awaitable<void> follow(std::shared_ptr<PythonWorker> self);
   static asio::awaitable<void> write(std::shared_ptr<PythonWorker> self);
-  Result<void> take(std::string_view bytes);
-  Result<void> take_frame(PythonFrame frame);
+  asio::awaitable<Result<void>> take(std::string_view bytes);
+  Result<void> take_frame(PythonFrame frame, Result<PythonHead> head);
   void take_stray(std::string_view text);
   void finish(const PythonExit& exit);
 
   asio::io_context& loop_;
+  asio::thread_pool& pool_;
   std::shared_ptr<LiveSession> box_;
   std::shared_ptr<LiveRun> run_;
   Wakeup started_;

@@ -189,7 +189,7 @@ std::optional<SessionEnd> decode_end(const json::value& value) {
   if (value.is_null()) return std::nullopt;
   const json::object& object = value.as_object();
   SessionEnd end;
-  end.cause = to_enum(object.at("cause"), EndCause::ServiceEnded);
+  end.cause = to_enum(object.at("cause"), EndCause::Network);
   if (!object.at("limit").is_null()) {
     end.limit = to_enum(object.at("limit"), launch::LimitKind::Disk);
   }

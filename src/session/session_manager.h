@@ -216,6 +216,7 @@ class SessionManager final : public Manager {
   EventHub events_;
   asio::thread_pool pool_;
   asio::thread_pool restore_pool_{1};  // reading a checkpoint holds up nothing but its like
+  asio::thread_pool message_pool_{1};  // nor does reading a long message of a Python session
   Networks networks_;
   LauncherLine launcher_;
   std::map<std::string, EntryPointer, std::less<>> sessions_;

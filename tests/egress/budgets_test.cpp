@@ -2,7 +2,11 @@
 #include "support/box_test.h"
 #include "support/servers.h"
 
+#include <array>
+#include <atomic>
 #include <cstdio>
+
+#include <unistd.h>
 
 namespace glovebox::test {
 namespace {
@@ -36,6 +40,30 @@ TEST_P(Budgets, BytesSentAreCounted) {
       probe({"--allow", "connect=" + server.where(), "--allow", "egress_bytes=8MiB"},
             {"send_much", kHost, server.port(), "2"});
   EXPECT_THAT(few, ended_with(0));
+}
+
+TEST_P(Budgets, WhoHidesASocketIsEndedWithIt) {
+  std::atomic<long> received{0};
+  const TcpServer server(kHost, [&](int fd) {
+    std::array<char, 65536> buffer;
+    ssize_t size = 0;
+    while ((size = read(fd, buffer.data(), buffer.size())) > 0) {
+      received += size;
+      usleep(2000);
+    }
+  });
+  const Outcome outcome =
+      probe({"--allow", "connect=" + server.where(), "--allow", "egress_bytes=1MiB"},
+            {"send_without_number", kHost, server.port()});
+  EXPECT_FALSE(outcome.timed_out);
+  EXPECT_LT(received, 200'000'000);
+  if (as_root()) {
+    EXPECT_THAT(outcome, ended_with(0)) << "root ends the connection alone";
+    return;
+  }
+  EXPECT_THAT(outcome, ended_with(125));
+  EXPECT_THAT(outcome.err, HasSubstr("the box was ended: a connection that was taken from the box "
+                                     "could not be found in its processes"));
 }
 
 struct Counted {

@@ -120,6 +120,20 @@ TEST_P(Connect, ABoxWithoutGrantsHasNoBroker) {
               HasSubstr("listener"));
 }
 
+TEST_P(Connect, CopiesAreReplacedUpToABound) {
+  const TcpServer server(kHost, echo());
+  const Words words = {"--allow", "connect=" + server.where()};
+  for (const Words& how : {Words{}, Words{"blocking"}}) {
+    const auto with = [&](const std::string& count) {
+      Words all{"connect_with_many_copies", kHost, server.port(), count};
+      all.insert(all.end(), how.begin(), how.end());
+      return probe(words, all);
+    };
+    EXPECT_THAT(with("10"), ended_with(0));
+    EXPECT_THAT(with("1000"), ended_with(EMFILE));
+  }
+}
+
 BOX_TEST_TIERS(Connect);
 
 }  // namespace

@@ -47,8 +47,8 @@ void read_python(std::string_view text) {
     message.bytes = text;
     const auto head = session::read_head(message);
     if (!head || form == session::PythonMessage::Form::Binary) continue;
-    const auto again = session::read_head(session::text_message(*head));
-    check(again && *again == *head);
+    const auto again = session::read_head(session::text_message(head->members));
+    check(again && again->members == head->members);
   }
   session::PythonFrameReader frames;
   frames.feed(text);

@@ -164,7 +164,7 @@ TEST_P(Lifetime, InitKilledFromOutsideEndsTheBox) {
 TEST_P(Lifetime, OrphansEndWithTheCommand) {
   const Outcome outcome = probe({}, {"orphan"});
   EXPECT_THAT(outcome, ended_with(0));
-  EXPECT_LT(outcome.took, std::chrono::seconds(5));
+  EXPECT_LT(outcome.took, std::chrono::seconds(30));
   EXPECT_EQ(box_processes().size(), 0U);
 }
 
@@ -172,7 +172,7 @@ TEST_P(Lifetime, BackgroundJobsDoNotHoldTheBoxOpen) {
   const Outcome outcome = run({}, {"/bin/sh", "-c", "sleep 1000 & echo done"});
   EXPECT_THAT(outcome, ended_with(0));
   EXPECT_EQ(outcome.out, "done\n");
-  EXPECT_LT(outcome.took, std::chrono::seconds(5));
+  EXPECT_LT(outcome.took, std::chrono::seconds(30));
 }
 
 TEST_P(Lifetime, ZombiesAreReaped) {

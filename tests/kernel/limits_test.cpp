@@ -16,7 +16,7 @@ TEST_P(Limits, WallTimeEndsASleeper) {
   const Outcome outcome = probe({"--wall", "300ms"}, {"sleep"});
   EXPECT_THAT(outcome, ended_by_limit("wall"));
   EXPECT_GE(outcome.took, std::chrono::milliseconds(300));
-  EXPECT_LT(outcome.took, std::chrono::seconds(5));
+  EXPECT_LT(outcome.took, std::chrono::seconds(30));
 }
 
 TEST_P(Limits, WallTimeLeavesOthersAlone) {

@@ -43,6 +43,21 @@ TEST_P(Secrets, OthersAreNotThere) {
   EXPECT_THAT(shell({}, "ls /run/secrets"), Not(ended_with(0)));
 }
 
+TEST_P(Secrets, TheStoreIsInNoTreeThatIsHandedIn) {
+  keep("one", "very-s3cret");
+  const std::string store = scratch() + "/.state/secrets";
+  make_file("plain", "may be seen");
+  const std::string words = "cat " + scratch() + "/plain " + store + "/one";
+  for (const Words& options : std::vector<Words>{{"--read", scratch()},
+                                                 {"--write", scratch()},
+                                                 {"-w", scratch() + ":ro"},
+                                                 {"-w", scratch() + ":rw"}}) {
+    const Outcome outcome = shell(options, words);
+    EXPECT_NE(outcome.code, 0) << options.back();
+    EXPECT_EQ(outcome.out, "may be seen") << options.back();
+  }
+}
+
 TEST_P(Secrets, AMissingOneIsRefusedByName) {
   const Outcome outcome = shell({"--allow", "secret=nowhere"}, "true");
   EXPECT_THAT(outcome, ended_with(125));

@@ -52,8 +52,8 @@ class Python(ExplicitTest):
                          r"^<<repl status: busy, write_stdin timeout reached; elapsed_ms=\d+00>>$")
         self.assertEqual(self.repl("", None, 10_000).text, "b\n")
         began = time.monotonic()
-        self.assertIn("status: busy", self.repl("time.sleep(2)", None, 0).text)
-        self.assertLess(time.monotonic() - began, 1)
+        self.assertIn("status: busy", self.repl("time.sleep(60)", None, 0).text)
+        self.assertLess(time.monotonic() - began, 20)
         answer = self.server.call("repl", {"input": "1", "timeout_ms": -1})
         self.assertEqual(answer["error"]["code"], -32602)
 
@@ -75,7 +75,7 @@ class Python(ExplicitTest):
         self.until(self.repl(SLEEP, None, 0), "begun")
         began = time.monotonic()
         reply = self.repl(RESTART)
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, 20)
         self.assertEqual(reply.texts[-1], RESTARTED)
         self.assertEqual(self.repl("1").text, "1\n")
 

@@ -14,7 +14,9 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -383,7 +385,39 @@ int send_much(Args args) {
   return 0;
 }
 
+// HOST PORT: sends a file by a call that goes on when its number is closed: nobody has the socket.
+int send_without_number(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  signal(SIGPIPE, SIG_IGN);
+  const int fd = stream();
+  if (connect(fd, generic(where), sizeof where) != 0) return errno;
+  const int file = open("/tmp/much", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0 || ftruncate(file, 1L << 31) != 0) return errno;
+  long sent = 0;
+  std::thread sender([&] { sent = sendfile(fd, file, nullptr, 1UL << 31); });
+  for (int queued = 0; queued == 0;) {
+    if (ioctl(fd, TIOCOUTQ, &queued) != 0) return errno;
+  }
+  close(fd);
+  sender.join();
+  say("sent %ld", sent);
+  return 0;
+}
+
+// HOST PORT COUNT [blocking]: connects what has so many copies.
+int connect_with_many_copies(Args args) {
+  const sockaddr_in where = address_at(args, 0);
+  const int fd = stream(args.size() > 3 ? 0 : SOCK_NONBLOCK);
+  for (long i = 0; i < number(args, 2); ++i) {
+    if (dup(fd) < 0) return errno;
+  }
+  if (connect(fd, generic(where), sizeof where) != 0 && errno != EINPROGRESS) return errno;
+  return 0;
+}
+
 constexpr Probe kProbes[] = {
+    {"send_without_number", send_without_number, "HOST PORT: sends what no descriptor leads to"},
+    {"connect_with_many_copies", connect_with_many_copies, "HOST PORT COUNT [blocking]: copies"},
     {"connect_nonblocking", connect_nonblocking, "HOST PORT: connects without blocking"},
     {"connect_in_epoll", connect_in_epoll, "HOST PORT: connects what an epoll watches (echo)"},
     {"connect_with_copy", connect_with_copy, "HOST PORT: connects what has a copy (echo)"},

@@ -3,6 +3,7 @@
 import os
 import time
 import unittest
+from pathlib import Path
 
 from channel import Ended, Failed, PythonTest, imports
 
@@ -240,6 +241,83 @@ class AuthorityTest(PythonTest):
                 self.refused(box, f"open('{path}', '{mode}')")
         box.exec(f"import os\nos.chdir('{data}')\nusr = os.open('/usr', os.O_RDONLY)")
         self.refused(box, "os.open('../proc/self/mem', os.O_RDWR, dir_fd=usr)")
+
+    # Each has code of its own run at the moment when the guard decides. `act` reads what is not granted.
+    PREPARE = ("sys = __import__('warnings', None, None, []).sys\n"
+               "got, read = [], open\n"
+               "def act(*a, **k):\n"
+               "    try: got.append(read('/etc/passwd', 'rb').read(4).decode())\n"
+               "    except PermissionError: got.append('refused')\n"
+               "def attempt(f, *a):\n"
+               "    try: f(*a)\n"
+               "    except Exception as e: return e\n")
+    MOMENTS = {
+        "an event made up": "class E:\n    def __str__(self): act(); return '1'\n"
+                            "attempt(sys.audit, 'socket.connect', None, ('h', E()))",
+        "an event that a library is made to tell":
+            "import json\nclass E(int):\n    def __str__(self): act(); return '1'\n"
+            "    __index__ = __int__ = __repr__ = __hash__ = __eq__ = __str__\n"
+            "class P(str):\n    def __str__(self): act(); return '1'\n"
+            "    __fspath__ = __hash__ = __repr__ = __eq__ = encode = __str__\n"
+            "make = sys.modules['functools'].partial\n"
+            "class K:\n    def __init__(self, **k): pass\n"
+            "for event in ('socket.connect', 'socket.__new__', 'open', 'import', 'compile', 'os.listdir', 'os.rename',\n"
+            "              'os.mkdir', 'os.exec', 'subprocess.Popen', 'sqlite3.connect', 'gc.get_objects', 'os.chown'):\n"
+            "    for thing in (E(1), P('x'), ('h', E(1)), (P('h'), P('1'))):\n"
+            "        K.decode = staticmethod(make(sys.audit, event, thing, thing, thing, thing))\n"
+            "        attempt(lambda: json.loads('x', cls=K))",
+        "a handler of codecs": "def handler(e): act(); return ('', e.end)\n"
+                               "for name in ('strict', 'replace', 'surrogateescape', 'surrogatepass'):\n"
+                               "    sys.modules['codecs'].register_error(name, handler)\n"
+                               "attempt(open, '/tmp/\\ud800')\nattempt(sys.modules['posix'].open, '/tmp/\\ud800', 0)",
+        "the class of errors": "kind = type(attempt(open, '/x'))\n"
+                               "def change(name): setattr(kind, name, act)\n"
+                               "for name in ('__init__', '__new__', '__str__', '__setattr__'): attempt(change, name)\n"
+                               "attempt(open, '/y')",
+        # Allocations start the collector, which finds cycles: after so many of them, and so at every place there is.
+        "a finalizer": "class D:\n    def __init__(self, f): self.me, self.f = self, f\n    def __del__(self): self.f()\n"
+                       "function = lambda: 0\n"
+                       "def look(): return function.__code__\n"
+                       "def collect():\n    done, kept = [], []\n    D(lambda: done.append(1))\n"
+                       "    while not done: kept.append([])\n"
+                       "def fill(n):\n    collect()\n    kept = [[] for _ in range(n)]\n    D(act)\n    attempt(look)\n"
+                       "for n in range(600, 900): fill(n)",
+    }
+
+    def test_code_that_runs_while_the_guard_decides_is_held_as_well(self):
+        for backend in ("process", "cell"):
+            for name, source in self.MOMENTS.items():
+                with self.subTest(name, backend=backend):
+                    box = self.box(*imports("json"), backend=backend)
+                    box.exec(self.PREPARE + source)
+                    self.assertNotIn("root", box.value("got"))
+                    self.refused(box, "open('/etc/passwd')")
+
+    def test_the_same_path_is_looked_at_and_opened(self):
+        data = self.service.workspace("bytes", a="text")
+        box = self.box({"kind": "read_path", "path": data}, *imports("codecs", "os"))
+        Path(os.fsencode(data).decode() + "/\udcff\u00e9").write_text("odd")
+        self.assertEqual(box.value(f"open('{data}/\\udcff\u00e9').read()"), "odd")
+        self.assertEqual(box.value(f"__import__('os').read(__import__('os').open('{data}/\\udcff\u00e9', 0), 9)"), b"odd")
+        # What stands for no byte is turned into some by a handler of codecs, and each time into others.
+        box.exec("import codecs, os\nturns = []\n"
+                 "def handler(e):\n    turns.append(1)\n    return (b'../' * 9 + b'etc' if len(turns) % 2 else b'.', e.end)\n"
+                 "codecs.register_error('surrogateescape', handler)")
+        for call in ("os.listdir('{}')", "os.open('{}', 0)", "open('{}', opener=lambda path, flags: os.open(path, flags))"):
+            box.exec("turns.clear()")
+            self.refused(box, call.format(data + "/\\ud800"))
+
+    def test_an_event_is_not_told_by_the_code(self):
+        box = self.box(*imports("sys", "subprocess"))
+        self.refused(box, "import sys\nsys.audit('anything')")
+        # Libraries tell of theirs.
+        self.assertIn("exec_path", str(self.refused(box, "import subprocess\nsubprocess.run(['/usr/bin/id'])")))
+
+    def test_a_place_that_cannot_be_told_is_refused(self):
+        data = self.service.workspace("deep")
+        box = self.box(*imports("os"), workspace={"path": data, "mode": "overlay"})
+        self.refused(box, f"import os\nos.chdir('{data}')\n"
+                          "for i in range(20):\n    os.mkdir('d' * 250)\n    os.chdir('d' * 250)")
 
     def test_the_guard_cannot_be_removed_or_joined(self):
         box = self.box(*imports("json", "sys", "gc"))

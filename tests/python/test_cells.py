@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import resource
+import time
 import unittest
 from pathlib import Path
 
@@ -105,8 +106,10 @@ class CellTest(PythonTest):
                   "def tried(name, *a):\n    ctypes.set_errno(0)\n    got = getattr(libc, name)(*a)\n"
                   "    return [got, ctypes.get_errno()]")
         for call in ("'write', 101, b'garbage that is no frame', 24", "'close', 101", "'dup', 101", "'dup2', 101, 50",
-                     "'dup2', 5, 101", "'fcntl', 101, 0, 0", "'read', 100, ctypes.create_string_buffer(9), 9"):
+                     "'dup2', 0, 101", "'dup2', 0, 100", "'dup3', 101, 50, 0", "'dup3', 0, 101, 0", "'fcntl', 101, 0, 0",
+                     "'read', 100, ctypes.create_string_buffer(9), 9"):
             self.assertEqual(cell.value(f"tried({call})"), [-1, 9], call)
+        self.assertEqual(cell.value("tried('dup2', 0, 102)[0]"), 102)
         self.assertEqual(cell.value("tried('open', b'/proc/self/mem', 2)"), [-1, 13])
         self.assertEqual(cell.value("tried('open', b'/proc/self/fd/101', 1)"), [-1, 13])
         self.assertEqual(other.value("'fine'"), "fine")
@@ -117,6 +120,31 @@ class CellTest(PythonTest):
             with self.assertRaises(Failed) as caught:
                 cell.exec(f"import sys\nclass S: name = '{name}'\nsys.modules['_imp'].create_builtin(S)")
             self.assertEqual(caught.exception.kind, "policy")
+
+    def test_what_is_left_of_a_cell_may_do_nothing(self):
+        """Finalizers run when its interpreter is taken down, after its last operation."""
+        data = self.service.workspace("left")
+        place = {"workspace": {"path": data, "mode": "rw"}}
+        cell, neighbour = self.cell(**place), self.cell(**place)  # a worker without cells is killed
+        # What they meet is told through files that were opened before. Some are in the globals, some in a module; one
+        # may be interrupted, which is how a cell is told to end.
+        cell.exec("sys = __import__('warnings', None, None, []).sys\nclass Left:\n"
+                  "    def __init__(self, name): self.told = open(name, 'wb', buffering=0)\n"
+                  "    def __del__(self, open=open, BaseException=BaseException, str=str):\n"
+                  "        try: self.told.write(open('/etc/passwd', 'rb').read(4))\n"
+                  "        except BaseException as error: self.told.write(str(error).encode())\n"
+                  f"first = [Left('{data}/globals%d' % i) for i in range(4)]\n"
+                  f"sys.left = [Left('{data}/module%d' % i) for i in range(4)]")
+        cell.delete()
+        deadline = time.monotonic() + 30
+        for name in ("globals", "module"):
+            told = set()
+            while not told:
+                self.assertLess(time.monotonic(), deadline, name)
+                time.sleep(0.02)
+                told = {path.read_text() for path in Path(data).glob(name + "*")} - {""}
+            self.assertEqual(told, {"the cell has ended"})
+        self.assertEqual(neighbour.value("1"), 1)
 
     def test_cancel_reaches_one_cell(self):
         cell, other = self.cell(*imports("time")), self.cell()

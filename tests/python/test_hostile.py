@@ -7,13 +7,14 @@ import time
 import unittest
 from pathlib import Path
 
-from channel import Failed, PythonTest, imports
+from channel import Ended, Failed, PythonTest, imports
 
 MIB = 1 << 20
 # Code that writes a frame of its own into the channel, past the interpreter's functions.
 FORGE = ("import os\n"
-         "def forge(word, text):\n"
-         "    data = len(text).to_bytes(4, 'little') + bytes([word, 0, 0, 0]) + bytes(4) + text\n"
+         "def forge(word, text, form=0):\n"
+         "    data = len(text).to_bytes(4, 'little') + bytes([word, form, 0, 0]) + bytes(4) + text\n"
+         "    data = memoryview(data)\n"
          "    while data: data = data[os.write(101, data):]\n")
 
 
@@ -48,6 +49,41 @@ class HostileTest(PythonTest):
             box.exec("request('database', 'query', [0] * 1000000)")
         self.assertEqual(caught.exception.type, "ValueError")
         self.assertEqual(box.value("1"), 1)
+
+    def test_a_long_request_is_refused_before_it_is_read(self):
+        box = self.box(*imports("os"))
+        with self.assertRaises(Failed) as caught:
+            box.exec("request('database', 'query', 'x' * (1 << 20))")
+        self.assertEqual(caught.exception.type, "ValueError")
+        self.assertIn("bytes", str(caught.exception))
+        # As bytes it is no longer than the rest: what is missing is a grant.
+        with self.assertRaises(Failed) as caught:
+            box.exec("request('database', 'query', b'x' * (8 << 20))")
+        self.assertEqual(caught.exception.kind, "policy")
+        box.exec(FORGE)
+        with self.assertRaises((Failed, Ended)) as caught:
+            box.exec("forge(4, b'{\"ev\":\"request\",\"id\":99,\"capability\":\"x\",\"action\":\"y\",\"payload\":[0'"
+                     " + b',0' * (1 << 20) + b']}')\nrecv()")
+        self.assertIn("too long a request", str(caught.exception))
+
+    def test_a_long_message_holds_up_nobody_else(self):
+        other, best = self.box(), 1e9
+        for _ in range(3):  # other programs of this machine make it wait as well, not every time
+            loud = self.box(*imports("os"))
+            loud.exec(FORGE + "message = b'{\"ev\":\"post\",\"value\":[0' + b',0' * (30 << 20) + b']}'")
+            loud.begin("exec", source="post(1)\nforge(3, message)\npost(2)")
+            self.assertEqual(loud.recv(), 1)
+            loud.socket.close()  # it is kept for the next client
+            began = last = time.monotonic()
+            longest = 0
+            while last < began + 4:
+                self.assertEqual(other.value("1"), 1)
+                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            loud.delete()
+            best = min(best, longest)
+            if best < 0.3:
+                return
+        self.fail(f"another session had to wait for {best:.2f} s")
 
     def test_operations_that_wait_are_bounded_in_bytes(self):
         box = self.box()
@@ -102,6 +138,23 @@ class HostileTest(PythonTest):
                 sock.setblocking(True)
                 box.step()
             sock.setblocking(not pair)
+
+    # ---- Answers ---------------------------------------------------------------------------
+
+    def test_counts_are_numbers_and_no_bytes(self):
+        box = self.box(*imports("os"))
+        box.exec(FORGE)
+        # An answer to the operation that is under way, and one to that which begins by it.
+        first = box.begin("exec", source="recv()\nhead = b'{\"ev\":\"result\",\"id\":3,\"value\":{\"x\":{\"$bytes\":[0,5]}}}'\n"
+                                         "forge(2, b'{\"ev\":\"result\",\"id\":2,\"value\":null}')\n"
+                                         "forge(2, len(head).to_bytes(4, 'little') + head + b'bytes', 1)\nrecv()")
+        second = box.begin("stats")
+        self.assertEqual((first, second), (2, 3))
+        box.send({"op": "post", "value": 1})
+        box.wait(first)
+        with self.assertRaises((Failed, Ended)) as caught:
+            box.wait(second)
+        self.assertEqual(caught.exception.reason, "invalid")
 
     # ---- Room --------------------------------------------------------------------------------
 

@@ -254,9 +254,9 @@ class Runs(ServiceTest):
     def test_delete_ends_a_run_that_is_under_way(self):
         session = self.session()
         results = []
-        thread = threading.Thread(target=lambda: results.append(session.run("sleep 60")))
+        thread = threading.Thread(target=lambda: results.append(session.run("touch begun; sleep 60")))
         thread.start()
-        time.sleep(0.3)
+        self.assertTrue(wait_until(lambda: session.get("/files/info?path=begun").status == 200))
         self.assertStatus(session.delete(), 200)
         thread.join(PATIENCE)
         self.assertEqual(results[0].last["error"]["ename"], "RuntimeError")

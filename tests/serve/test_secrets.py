@@ -4,7 +4,7 @@ import json
 import subprocess
 import unittest
 
-from service import AS_USER, PATIENCE, TIER, Run, Service, ServiceTest
+from service import AS_USER, PATIENCE, TIER, USER, Run, Service, ServiceTest
 
 VALUE = "s3cret-of-a-test"
 
@@ -123,6 +123,63 @@ ceiling = "@BASE@/service/ceiling.yaml"
         session = self.session(capabilities=[{"kind": "read_path", "path": str(self.store.directory)}])
         self.assertNotEqual(session.run(f"cat {self.store.directory}/api-key").exit_code, 0)
         self.assertNotIn(VALUE, session.out(f"cat {self.store.directory}/* /proc/*/environ 2>/dev/null; true"))
+
+
+class AroundTheService(ServiceTest):
+    """What is the service's own is in no box, whichever way its place is asked for."""
+
+    TOKEN = "token-of-an-admin"
+    SETTINGS = """secrets_directory = "@BASE@/keep/in/secrets"
+[[token]]
+name = "tenant"
+file = "@BASE@/service/tenant"
+scopes = ["create"]
+"""
+    FILES = {"tenant": "token-of-a-tenant\n", "neighbour": "may be seen"}
+
+    def setUp(self):
+        super().setUp()
+        self.keep = self.service.base / "keep"
+        self.own = self.service.base / "service"
+        store = self.keep / "in" / "secrets"
+        store.mkdir(parents=True, exist_ok=True)
+        (store / "key").write_text(VALUE)
+        (self.keep / "in" / "plain").write_text("may be seen")
+        store.chmod(0o700)
+        (store / "key").chmod(0o600)
+        if TIER == "user":
+            subprocess.run(["chown", "-R", f"{USER}:{USER}", str(self.keep)], check=True)
+
+    def assertSealed(self, session):
+        self.assertEqual(session.out(f"cat {self.own}/neighbour"), "may be seen")
+        for name in ("tenant", "config.toml"):
+            seen = session.run(f"cat {self.own}/{name}")
+            self.assertNotEqual(seen.exit_code, 0, seen)
+        talk = f"import socket; socket.socket(socket.AF_UNIX).connect('{self.service.socket_path}')"
+        self.assertNotEqual(session.run(f'python3 -c "{talk}"').exit_code, 0)
+
+    def test_a_capability_does_not_show_it(self):
+        self.assertSealed(self.session(capabilities=[{"kind": "read_path", "path": str(self.own)}]))
+        self.assertSealed(self.session(capabilities=[
+            {"kind": "read_path", "path": f"{self.own}/{name}"} for name in ("neighbour", "tenant", "config.toml")]))
+
+    def test_nor_does_a_policy(self):
+        self.assertSealed(self.session(policy={"document": f"version: 1\nfs: {{read: ['{self.own}']}}\n"}))
+
+    def test_no_workspace_that_is_written_is_around_it(self):
+        for mode in ("rw", "overlay"):
+            answer = self.service.post("/v1/isolated/session", {"workspace": {"path": str(self.keep), "mode": mode}})
+            self.assertEqual(answer.status, 400, answer)
+            self.assertIn("in it belongs to the service", answer.json["message"])
+
+    def test_moving_it_does_not_show_it(self):
+        session = self.session(capabilities=[{"kind": "write_path", "path": str(self.keep)}])
+        self.assertNotEqual(session.run(f"cat {self.keep}/in/secrets/key").exit_code, 0)
+        self.assertEqual(session.out(f"mv {self.keep}/in {self.keep}/out && cat {self.keep}/out/plain"), "may be seen")
+        self.assertStatus(session.post("/recycle"), 200)
+        self.assertEqual(session.out(f"cat {self.keep}/out/plain"), "may be seen")
+        self.assertNotEqual(session.run(f"cat {self.keep}/out/secrets/key").exit_code, 0)
+        self.assertEqual((self.keep / "out" / "secrets" / "key").read_text(), VALUE, "it is there, outside")
 
 
 class WithoutAStore(unittest.TestCase):

@@ -186,17 +186,17 @@ TEST_F(ManagedTest, ChangesWaitForACommitAndCanBeUndone) {
 TEST_F(ManagedTest, IdleSessionsAreCollectedWithTheirLayers) {
   SessionRequest request;
   request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
-  request.idle_timeout = milliseconds(150);
-  const SessionInfo idle = *await(manager_->create(request));
   request.idle_timeout = milliseconds(0);
   const SessionInfo eternal = *await(manager_->create(request));
   EXPECT_FALSE(manager_->get(eternal.id)->idle_remaining);
-  EXPECT_EQ(run(idle, "sleep 0.4; echo done").output, "done\n") << "never during a run";
+  request.idle_timeout = milliseconds(1500);
+  const SessionInfo idle = *await(manager_->create(request));
+  EXPECT_EQ(run(idle, "sleep 2; echo done").output, "done\n") << "never during a run";
   EXPECT_TRUE(manager_->get(idle.id)) << "counted from the end of the run";
   const auto session = attach(idle);
   const auto background = await(session->start_background([] {
     RunRequest slow;
-    slow.code = "sleep 0.4";
+    slow.code = "sleep 2";
     return slow;
   }()));
   ASSERT_TRUE(background);

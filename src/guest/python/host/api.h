@@ -63,6 +63,20 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+// The collector does not run for as long as it lives, so neither do finalizers of the cell's.
+class WithoutCollector {
+ public:
+  WithoutCollector() : was_enabled_(PyGC_Disable() != 0) {}
+  WithoutCollector(const WithoutCollector&) = delete;
+  WithoutCollector& operator=(const WithoutCollector&) = delete;
+  ~WithoutCollector() {
+    if (was_enabled_) (void)PyGC_Enable();  // tells what it was
+  }
+
+ private:
+  bool was_enabled_;
+};
+
 // An exception that is under way is put aside and comes back.
 class SavedError {
  public:

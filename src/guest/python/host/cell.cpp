@@ -17,7 +17,7 @@ constexpr std::size_t kMostSources = 64;
 constexpr std::size_t kMostText = std::size_t{64} << 10;
 
 std::mutex cells_mutex;
-std::map<std::int64_t, Cell*> cells;     // by the number of the interpreter
+std::map<std::int64_t, Cell*> cells;     // by the number of the interpreter; nothing: has ended
 std::atomic<std::uint64_t> changes = 0;  // of the map, by which what was looked up gets old
 
 using Clock = std::chrono::steady_clock;
@@ -31,6 +31,14 @@ std::uint64_t resident_bytes() {
   const bool is_read = std::fscanf(file, "%llu %llu", &whole, &resident) == 2;
   (void)std::fclose(file);  // it was only read
   return is_read ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+// A class that no code can change: the guard makes objects of it.
+Ref make_error(const char* name, PyObject* parent) {
+  PyType_Slot slots[] = {{0, nullptr}};
+  PyType_Spec spec = {name, 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+  const Ref parents(PyTuple_Pack(1, parent));
+  return parents ? Ref(PyType_FromSpecWithBases(&spec, parents.get())) : Ref();
 }
 
 std::uint64_t id_of(PyObject* message) {
@@ -56,18 +64,18 @@ void explain_wait(Waited waited) {
   }
 }
 
-Cell* current_cell() {
+Tenant current_tenant() {
   // The same thread mostly asks about the same interpreter.
   thread_local PyInterpreterState* last = nullptr;
-  thread_local Cell* found = nullptr;
+  thread_local Tenant found;
   thread_local std::uint64_t seen = 0;
   PyInterpreterState* now = PyInterpreterState_Get();
-  if (now == last && found != nullptr && seen == changes) return found;
+  if (now == last && seen == changes) return found;
   const std::scoped_lock lock(cells_mutex);
   const auto entry = cells.find(PyInterpreterState_GetID(now));
   last = now;
   seen = changes;
-  found = entry == cells.end() ? nullptr : entry->second;
+  found = entry == cells.end() ? Tenant() : Tenant{entry->second, /*is_host=*/false};
   return found;
 }
 
@@ -77,9 +85,17 @@ void register_cell(Cell& cell) {
   ++changes;
 }
 
-void forget_cell(Cell& cell) {
+void end_cell(const Cell& cell) {
   const std::scoped_lock lock(cells_mutex);
-  std::erase_if(cells, [&](const auto& entry) { return entry.second == &cell; });
+  for (auto& [id, each] : cells) {
+    if (each == &cell) each = nullptr;
+  }
+  ++changes;
+}
+
+void forget_interpreter(std::int64_t id) {
+  const std::scoped_lock lock(cells_mutex);
+  cells.erase(id);
   ++changes;
 }
 
@@ -326,6 +342,16 @@ Ref Cell::execute(const Operation& operation) {
   return Ref();
 }
 
+// The event comes first of all. What a warning of the compiler's may run comes after it.
+Ref Cell::compile(const std::string& source, const std::string& label) {
+  const WithoutCollector still;
+  guard_state.may_compile = true;  // once
+  guard_state.is_compiling = true;
+  Ref code(Py_CompileString(source.c_str(), label.c_str(), Py_file_input));
+  guard_state.may_compile = guard_state.is_compiling = false;
+  return code;
+}
+
 Ref Cell::exec_source(const std::string& source, const std::string& label) {
   if (source.find('\0') != std::string::npos) {
     PyErr_SetString(PyExc_ValueError, "the source contains a null byte");
@@ -333,10 +359,7 @@ Ref Cell::exec_source(const std::string& source, const std::string& label) {
   }
   if (sources_.size() >= kMostSources) sources_.clear();
   sources_[label] = source.substr(0, kMostText);
-  guard_state.may_compile = true;  // once
-  guard_state.is_compiling = true;
-  const Ref code(Py_CompileString(source.c_str(), label.c_str(), Py_file_input));
-  guard_state.may_compile = guard_state.is_compiling = false;
+  const Ref code = compile(source, label);
   if (!code) return Ref();
   const Ref done(PyEval_EvalCode(code.get(), globals_.get(), globals_.get()));
   if (!done) return Ref();
@@ -418,8 +441,8 @@ bool Cell::open(PyObject* begin) {
   if (!grants_.read(begin)) return false;
   requests_ = grants_.last_request();
   cpu_start_us_ = cpu_us();
-  policy_error_ = Ref(PyErr_NewException("glovebox.PolicyError", PyExc_PermissionError, nullptr));
-  import_denied_ = Ref(PyErr_NewException("glovebox.ImportDenied", PyExc_ImportError, nullptr));
+  policy_error_ = make_error("glovebox.PolicyError", PyExc_PermissionError);
+  import_denied_ = make_error("glovebox.ImportDenied", PyExc_ImportError);
   return policy_error_ && import_denied_ && make_globals() && replace_output(*this) &&
          replace_functions(*this);
 }
@@ -430,7 +453,7 @@ void Cell::close() {
   policy_error_.reset();
   import_denied_.reset();
   create_builtin.reset();
-  os_open.reset();
+  sys_audit.reset();
 }
 
 }  // namespace glovebox::pyhost

@@ -24,14 +24,14 @@
 
 namespace glovebox::pyhost {
 
-// What the guard lets pass on this thread at this moment.
+// What the guard lets pass on this thread at this moment. No code of the cell's runs while one of
+// the first three is set.
 struct GuardState {
   bool may_compile = false;          // one compilation, of the host's own
   bool is_compiling = false;         // the compiler looks for the file of a syntax error: in vain
   bool may_read_trace = false;       // frames of a traceback, by the host
   int import_depth = 0;              // inside an import that was granted,
   PyObject* import_frame = nullptr;  // by code in this frame; nothing when no code asked for it
-  std::optional<int> open_dir;       // what the path of the next os.open() is relative to
 };
 extern thread_local GuardState guard_state;
 
@@ -95,7 +95,7 @@ class Cell {
   PyInterpreterState* interpreter = nullptr;
   // Functions of the interpreter that the cell's code finds replaced (imports.cpp).
   Ref create_builtin;
-  Ref os_open;
+  Ref sys_audit;
   // Of a cell among others: what its interpreter has allocated.
   const std::atomic<std::uint64_t>* memory_used = nullptr;
 
@@ -114,6 +114,7 @@ class Cell {
   void answer_error(const Operation& operation);
   Ref execute(const Operation& operation);
   Ref exec_source(const std::string& source, const std::string& label);
+  static Ref compile(const std::string& source, const std::string& label);
   Ref call(PyObject* message);
   Ref find_target(const std::string& target);
   Ref stats() const;
@@ -163,10 +164,23 @@ class Cell {
 // Sets the exception that a wait ended with. Not for Waited::Ready.
 void explain_wait(Waited waited);
 
-// The cell of the interpreter that runs on this thread, or nothing: the host's own work.
-Cell* current_cell();
+// Whose interpreter runs on this thread: a cell's, the host's own before there is one, or that of a
+// cell that has ended, of which finalizers may be left.
+struct Tenant {
+  Cell* cell = nullptr;
+  bool is_host = true;
+};
+Tenant current_tenant();
+// The cell of the interpreter that runs on this thread; nothing when there is none, or it has
+// ended.
+inline Cell* current_cell() { return current_tenant().cell; }
+
+// The interpreter of this thread is the cell's from here on.
 void register_cell(Cell& cell);
-void forget_cell(Cell& cell);
+// The cell has ended; its interpreter is still there.
+void end_cell(const Cell& cell);
+// So has its interpreter, of this number.
+void forget_interpreter(std::int64_t id);
 
 // post, recv, log, metric, request and caps (functions.cpp).
 bool add_functions(Cell& cell, PyObject* globals);
@@ -175,7 +189,7 @@ bool replace_output(Cell& cell);
 // The builtins of the cell's own code, with the import function (imports.cpp).
 Ref make_builtins(Cell& cell);
 // Puts functions that ask the guard in the place of those which no event tells enough about:
-// making a built-in module, naming code, opening relative to a directory.
+// making a built-in module, naming code, opening relative to a directory; and telling of an event.
 bool replace_functions(Cell& cell);
 Ref import_for_cell(Cell& cell, const std::string& name, PyObject* names);
 

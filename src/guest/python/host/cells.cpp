@@ -233,7 +233,11 @@ void Cells::tell_over(std::uint32_t number, const char* reason, const std::strin
 
 void Cells::serve() {
   Frame frame;
+  bool is_hidden = false;
   while (channel_.receive(frame)) {
+    // Whoever sent something has opened the pipes by their names, which is over from here on. No
+    // cell has begun yet.
+    if (!std::exchange(is_hidden, true) && hide_from_proc(channel_fd) != 0) ::_exit(1);
     const auto order = static_cast<Order>(frame.kind);
     if (order == Order::Begin) {
       const std::scoped_lock lock(mutex_);
@@ -295,8 +299,10 @@ void Cells::live() {
     const WithoutGil released;
     if (!await_order(order)) ::_exit(1);
   }
+  const std::int64_t id = PyInterpreterState_GetID(PyInterpreterState_Get());
   sit(order, std::move(prepared));
   Py_EndInterpreter(inner);
+  forget_interpreter(id);
   (void)PyThreadState_Swap(outer);  // nothing was current
   PyThreadState_Clear(outer);
   PyThreadState_DeleteCurrent();
@@ -335,7 +341,7 @@ void Cells::sit(const Frame& order, std::optional<Grants> prepared) {
     seat->is_seated = false;
     seats_.erase(order.cell);
   }
-  forget_cell(cell);
+  end_cell(cell);
   PyErr_Clear();
   cell.close();
   const WithoutGil released;
@@ -410,10 +416,7 @@ void run_cells(Channel& channel, CellSettings settings) {
   static Cells cells(channel, std::move(settings));
   count_memory();
   is_worker = true;
-  if (forbid_processes() != 0 || hide_from_proc(channel_fd) != 0 || !channel.start_sender()) {
-    ::_exit(1);
-  }
-  if (!cells.start()) ::_exit(1);
+  if (forbid_processes() != 0 || !channel.start_sender() || !cells.start()) ::_exit(1);
   const WithoutGil released;
   cells.serve();
   ::_exit(0);

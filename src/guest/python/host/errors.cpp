@@ -46,16 +46,24 @@ std::string line_of(const std::map<std::string, std::string>& sources, const std
   return "    " + text + "\n";
 }
 
+// Of the function that one step of a traceback is in.
+Ref code_of(PyObject* step) {
+  const WithoutCollector still;
+  guard_state.may_read_trace = true;
+  const Ref frame = attribute(step, "tb_frame");
+  guard_state.may_read_trace = false;
+  if (!frame) return Ref();
+  return Ref(
+      reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame.get()))));
+}
+
 std::string trace_text(PyObject* trace, const std::map<std::string, std::string>& sources) {
   std::string text;
   Ref step = Ref::borrow(trace);
   for (int i = 0; i < kMostFrames && step && step.get() != Py_None; ++i) {
-    guard_state.may_read_trace = true;
-    const Ref frame = attribute(step.get(), "tb_frame");
-    const Ref code = attribute(frame.get(), "f_code");
+    const Ref code = code_of(step.get());
     const Ref number = attribute(step.get(), "tb_lineno");
     Ref next = attribute(step.get(), "tb_next");
-    guard_state.may_read_trace = false;
     const std::string file = text_attribute(code.get(), "co_filename");
     const long line = number ? PyLong_AsLong(number.get()) : 0;
     PyErr_Clear();

@@ -142,6 +142,12 @@ PyObject* request(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
   message.raw(R"(,"payload":)");
   if (!message.value(payload)) return nullptr;
   message.raw("}");
+  if (message.head().size() > kMaxRequestJson) {
+    PyErr_SetString(PyExc_ValueError,
+                    "a request of more than 1 MiB beside its bytes cannot cross: give a large text "
+                    "as bytes");
+    return nullptr;
+  }
   if (!cell->send(Word::Request, message)) return nullptr;
   Ref reply;
   const Waited waited = cell->await_reply(id, reply);

@@ -1,19 +1,15 @@
 #include "guest/python/host/guard.h"
 
+#include "guest/python/host/paths.h"
+
 #include <climits>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace glovebox::pyhost {
 
@@ -26,84 +22,6 @@ namespace {
 PyObject* argument(PyObject* arguments, Py_ssize_t index) {
   if (!PyTuple_Check(arguments) || index >= PyTuple_Size(arguments)) return Py_None;
   return PyTuple_GetItem(arguments, index);
-}
-
-std::optional<std::string> path_text(PyObject* path) {
-  if (PyUnicode_Check(path)) {
-    const SavedError saved;
-    const Ref bytes(PyUnicode_EncodeFSDefault(path));
-    if (!bytes) {
-      PyErr_Clear();
-      return to_utf8(path);
-    }
-    return std::string(PyBytes_AsString(bytes.get()),
-                       static_cast<std::size_t>(PyBytes_Size(bytes.get())));
-  }
-  if (PyBytes_Check(path)) {
-    return std::string(PyBytes_AsString(path), static_cast<std::size_t>(PyBytes_Size(path)));
-  }
-  return std::nullopt;
-}
-
-// Whether a path is plain and leads where it says: it exists, and no part of it is a link.
-bool is_straight(const std::string& path) {
-  if (!path.starts_with('/') || path.find("/.") != std::string::npos ||
-      path.find("//") != std::string::npos || path.find('\0') != std::string::npos ||
-      path.ends_with('/')) {
-    return false;
-  }
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;  // with O_NOFOLLOW a link at the end would do
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  const long fd = ::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how));
-  if (fd < 0) return false;
-  ::close(static_cast<int>(fd));
-  return true;
-}
-
-// Where a path leads: links are followed as far as the path exists.
-std::string resolve(const std::string& path) {
-  if (is_straight(path)) return path;
-  std::string given = path.substr(0, path.find('\0'));
-  std::string rest;
-  while (true) {
-    char buffer[PATH_MAX];
-    if (::realpath(given.empty() ? "." : given.c_str(), buffer) != nullptr) {
-      const std::string found = buffer;
-      return rest.empty() ? found : (found == "/" ? "" : found) + rest;
-    }
-    const std::size_t slash = given.rfind('/');
-    const std::string last = slash == std::string::npos ? given : given.substr(slash + 1);
-    if (last == ".." || given.empty() || given == "/") return path;  // fits no rule
-    if (!last.empty() && last != ".") rest = "/" + last + rest;
-    given = slash == std::string::npos ? "." : slash == 0 ? "/" : given.substr(0, slash);
-    if (rest.size() > PATH_MAX) return path;
-  }
-}
-
-// The directory that a relative path begins at. Nothing when it cannot be told: descriptors of a
-// worker belong to no cell, and one that is no directory leads nowhere.
-std::optional<std::string> base_of(int dir_fd) {
-  if (is_worker) return std::nullopt;
-  char buffer[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(dir_fd);
-  const ssize_t size = ::readlink(link.c_str(), buffer, sizeof(buffer));
-  if (size <= 0 || size == sizeof(buffer) || buffer[0] != '/') return std::nullopt;
-  return std::string(buffer, static_cast<std::size_t>(size));
-}
-
-// What leads past the guard: memory of processes, and their descriptors, whatever is granted.
-bool is_inside_process(std::string_view path) {
-  if (!path.starts_with("/proc/")) return false;
-  for (std::size_t at = path.find('/', 6); at != std::string_view::npos;) {
-    const std::size_t end = path.find('/', at + 1);
-    const std::string_view part = path.substr(at + 1, end - at - 1);
-    if (part == "mem" || part == "fd" || part == "map_files" || part == "root" || part == "cwd") {
-      return true;
-    }
-    at = end;
-  }
-  return false;
 }
 
 bool is_import_machinery(std::string_view file) {
@@ -134,11 +52,8 @@ Ref code_of(const Ref& frame) {
 
 Whose owner_of(const Cell& cell, const Ref& code) {
   const Ref file(PyObject_GetAttrString(code.get(), "co_filename"));
-  Py_ssize_t size = 0;
-  const char* name =
-      file && PyUnicode_Check(file.get()) ? PyUnicode_AsUTF8AndSize(file.get(), &size) : nullptr;
-  if (name == nullptr) return Whose::Cell;
-  const std::string_view text(name, static_cast<std::size_t>(size));
+  if (!file || !PyUnicode_Check(file.get())) return Whose::Cell;
+  const std::string text = to_utf8(file.get());
   const bool is_library = text.starts_with("<frozen ") || cell.grants().is_library(text);
   if (!is_library) return Whose::Cell;
   return is_import_machinery(text) ? Whose::Machinery : Whose::Library;
@@ -183,7 +98,9 @@ Standing find_standing(const Cell& cell) {
     }
     frame = Ref(PyObject_GetAttrString(frame.get(), "f_back"));
   }
-  standing.is_granted_import = is_importing;
+  // Without memory there are no frames to be seen, and nothing is known of who asks.
+  const bool is_end = frame && (frame.get() == Py_None || frame.get() == guard_state.import_frame);
+  standing.is_granted_import = is_importing && is_end && !is_first;
   PyErr_Clear();
   return standing;
 }
@@ -209,50 +126,53 @@ bool names_maker(const Ref& code, std::string_view event) {
   return false;
 }
 
-enum class Use : std::uint8_t { Read, Write };
-
 int refuse_path(Cell& cell, const char* act, const std::string& what, Use use) {
   return refuse(cell, cell.policy_error(), use == Use::Read ? "read_path" : "write_path",
                 std::string(act) + ":" + what, Verdict::Silent);
 }
 
-int check_path(Cell& cell, const char* act, PyObject* object, Use use, int dir_fd = AT_FDCWD) {
-  if (PyLong_Check(object)) {
-    const long fd = PyLong_AsLong(object);
-    PyErr_Clear();
-    if (fd < channel_fd || fd > channel_fd + 1) return 0;
-    return refuse(cell, cell.policy_error(), "descriptor",
-                  std::string(act) + ":" + std::to_string(fd), Verdict::Silent);
+// Where the kernel would be led, in an event or a call of ours.
+int check_text(Cell& cell, const char* act, std::string text, Use use, int dir_fd) {
+  if (dir_fd != AT_FDCWD && !text.starts_with('/')) {
+    const auto base = is_worker ? std::nullopt : base_of(dir_fd);  // no cell has descriptors there
+    if (!base) return refuse_path(cell, act, "(relative to a descriptor)" + text, use);
+    text = *base + "/" + text;
   }
-  if (object == Py_None) {
-    const Ref here = make_text(".");
-    return check_path(cell, act, here.get(), use);
-  }
-  // Anything else is turned into a number or a path by its own code, each time anew.
-  auto text = path_text(object);
-  if (!text) return refuse_path(cell, act, "(neither text nor bytes nor a number)", use);
-  if (dir_fd != AT_FDCWD && !text->starts_with('/')) {
-    const auto base = base_of(dir_fd);
-    if (!base) return refuse_path(cell, act, "(relative to a descriptor)" + *text, use);
-    text = *base + "/" + *text;
-  }
-  const std::string path = resolve(*text);
-  if (path == "/dev/null") return 0;
+  const auto path = resolve(text);
+  if (!path) return refuse_path(cell, act, text, use);
+  if (*path == "/dev/null") return 0;
   const Grants& grants = cell.grants();
-  if (is_inside_process(path)) return refuse_path(cell, act, path, use);
-  if (use == Use::Read && grants.is_library(path) && is_library_work(cell)) return 0;
-  const Verdict verdict = use == Use::Read ? grants.file_read(path) : grants.file_write(path);
+  if (is_inside_process(*path)) return refuse_path(cell, act, *path, use);
+  if (use == Use::Read && grants.is_library(*path) && is_library_work(cell)) return 0;
+  const Verdict verdict = use == Use::Read ? grants.file_read(*path) : grants.file_write(*path);
   if (verdict == Verdict::Allow) return 0;
   return refuse(cell, cell.policy_error(), use == Use::Read ? "read_path" : "write_path",
-                std::string(act) + ":" + path, verdict);
+                std::string(act) + ":" + *path, verdict);
+}
+
+// A number of the interpreter's own type, or what is given otherwise.
+long number_of(PyObject* object, long otherwise) {
+  if (!PyLong_CheckExact(object)) return otherwise;
+  const long number = PyLong_AsLong(object);
+  if (PyErr_Occurred() == nullptr) return number;
+  PyErr_Clear();
+  return otherwise;
+}
+
+int check_descriptor(Cell& cell, const char* act, PyObject* object) {
+  const long fd = number_of(object, channel_fd);
+  if (fd < channel_fd || fd > channel_fd + 1) return 0;
+  return refuse(cell, cell.policy_error(), "descriptor",
+                std::string(act) + ":" + std::to_string(fd), Verdict::Silent);
+}
+
+int check_here(Cell& cell, const char* act, PyObject* path, Use use) {
+  return check_path(cell, act, path, use, AT_FDCWD);
 }
 
 // Some events say which directory a path is relative to, as a number or -1.
 int dir_fd_at(PyObject* arguments, Py_ssize_t index) {
-  PyObject* given = argument(arguments, index);
-  if (!PyLong_Check(given)) return AT_FDCWD;
-  const long fd = PyLong_AsLong(given);
-  PyErr_Clear();
+  const long fd = number_of(argument(arguments, index), -1);
   return fd < 0 || fd > INT_MAX ? AT_FDCWD : static_cast<int>(fd);
 }
 
@@ -262,26 +182,20 @@ int on_open(Cell& cell, const char* /*event*/, PyObject* arguments) {
     return -1;
   }
   PyObject* path = argument(arguments, 0);
-  PyObject* flags = argument(arguments, 2);
-  const long bits = PyLong_Check(flags) ? PyLong_AsLong(flags) : O_RDWR;
-  const bool is_read = (bits & O_ACCMODE) == O_RDONLY && (bits & (O_CREAT | O_TRUNC)) == 0;
-  const Use use = is_read ? Use::Read : Use::Write;
-  // os.open() has no mode, and does not tell what its path is relative to: our own does.
-  const auto dir_fd = std::exchange(guard_state.open_dir, std::nullopt);
-  if (argument(arguments, 1) != Py_None || dir_fd) {
-    return check_path(cell, "open", path, use, dir_fd.value_or(AT_FDCWD));
-  }
+  const Use use = use_of(number_of(argument(arguments, 2), O_RDWR));
+  if (argument(arguments, 1) != Py_None) return check_here(cell, "open", path, use);
+  // The interpreter's own os.open() has no mode, and does not tell what its path is relative to.
   const auto text = path_text(path);
   if (text && !text->starts_with('/')) return refuse_path(cell, "open", *text, use);
-  return check_path(cell, "open", path, use);
+  return check_here(cell, "open", path, use);
 }
 
 int on_read_path(Cell& cell, const char* event, PyObject* arguments) {
-  return check_path(cell, event + 3, argument(arguments, 0), Use::Read);
+  return check_here(cell, event + 3, argument(arguments, 0), Use::Read);
 }
 
 int on_write_path(Cell& cell, const char* event, PyObject* arguments) {
-  return check_path(cell, event + 3, argument(arguments, 0), Use::Write);
+  return check_here(cell, event + 3, argument(arguments, 0), Use::Write);
 }
 
 template <Py_ssize_t kDirFd>
@@ -305,16 +219,16 @@ int on_symlink(Cell& cell, const char* event, PyObject* arguments) {
 int on_database(Cell& cell, const char* /*event*/, PyObject* arguments) {
   const auto path = path_text(argument(arguments, 0));
   if (path && (*path == ":memory:" || path->empty())) return 0;
-  return check_path(cell, "open", argument(arguments, 0), Use::Write);
+  return check_here(cell, "open", argument(arguments, 0), Use::Write);
 }
 
 // A program: by its path when the event says one.
 int on_program(Cell& cell, const char* event, PyObject* arguments) {
   const auto path = path_text(argument(arguments, 0));
-  const std::string program = path ? resolve(*path) : "";
-  if (cell.grants().exec(program) == Verdict::Allow) return 0;
+  const auto program = path ? resolve(*path) : std::nullopt;
+  if (program && cell.grants().exec(*program) == Verdict::Allow) return 0;
   return refuse(cell, cell.policy_error(), "exec_path",
-                std::string(event) + (program.empty() ? "" : ":" + program), Verdict::Silent);
+                std::string(event) + (program ? ":" + *program : ""), Verdict::Silent);
 }
 
 int on_process(Cell& cell, const char* event, PyObject* /*arguments*/) {
@@ -324,11 +238,9 @@ int on_process(Cell& cell, const char* event, PyObject* /*arguments*/) {
 
 int on_socket(Cell& cell, const char* event, PyObject* arguments) {
   const Grants& grants = cell.grants();
-  PyObject* family = argument(arguments, 1);
-  const long number = PyLong_Check(family) ? PyLong_AsLong(family) : 0;
-  PyErr_Clear();
-  const bool is_unix = number == AF_UNIX;
-  const bool is_net = number == AF_INET || number == AF_INET6;
+  const long family = number_of(argument(arguments, 1), AF_UNSPEC);
+  const bool is_unix = family == AF_UNIX;
+  const bool is_net = family == AF_INET || family == AF_INET6;
   if ((is_net && grants.has_network()) || (is_unix && grants.has_unix())) return 0;
   return refuse(cell, cell.policy_error(), is_unix ? "connect_unix" : "connect_tcp", event,
                 Verdict::Silent);
@@ -337,9 +249,9 @@ int on_socket(Cell& cell, const char* event, PyObject* arguments) {
 std::string address_text(PyObject* address) {
   if (!PyTuple_Check(address) || PyTuple_Size(address) < 2) return "";
   PyObject* host = PyTuple_GetItem(address, 0);
-  const Ref port(PyObject_Str(PyTuple_GetItem(address, 1)));
-  if (!port) PyErr_Clear();
-  return (PyUnicode_Check(host) ? to_utf8(host) : "?") + ":" + (port ? to_utf8(port.get()) : "?");
+  const long port = number_of(PyTuple_GetItem(address, 1), -1);
+  return (PyUnicode_Check(host) ? to_utf8(host) : "?") + ":" +
+         (port < 0 ? "?" : std::to_string(port));
 }
 
 // Which address may be connected to is the broker's question, outside.
@@ -385,7 +297,7 @@ int on_code(Cell& cell, const char* event, PyObject* /*arguments*/) {
 
 int on_import(Cell& cell, const char* /*event*/, PyObject* arguments) {
   PyObject* name = argument(arguments, 0);
-  return PyUnicode_Check(name) ? check_import(cell, to_utf8(name)) : 0;
+  return check_import(cell, PyUnicode_CheckExact(name) ? to_utf8(name) : "(no text)");
 }
 
 int on_never(Cell& cell, const char* event, PyObject* /*arguments*/) {
@@ -487,27 +399,45 @@ Handler for_namespace(std::string_view event) {
   return on_harmless;
 }
 
-thread_local bool is_inside = false;
+// Events within events. What the guard looks at tells of none; code that runs in between can.
+constexpr int kMostNested = 16;
+thread_local int nested = 0;
 
-int audit(const char* event, PyObject* arguments, void* /*data*/) {
-  Cell* cell = current_cell();
-  if (cell == nullptr || is_inside) return 0;
-  is_inside = true;  // what the guard itself looks up is no act of the cell's
+int refuse_plainly(const char* why) {
+  PyErr_SetString(PyExc_PermissionError, why);
+  return -1;
+}
+
+int audit(const char* event, PyObject* arguments, void* /*data*/) noexcept {
+  const Tenant tenant = current_tenant();
+  if (tenant.is_host) return 0;
+  if (tenant.cell == nullptr) return refuse_plainly("the cell has ended");
+  if (nested >= kMostNested) return refuse_plainly("too many things are tried within one another");
+  ++nested;
   const auto found = handlers().find(event);
   const Handler handler = found != handlers().end() ? found->second : for_namespace(event);
-  const int verdict = handler(*cell, event, arguments);
-  is_inside = false;
+  const int verdict = handler(*tenant.cell, event, arguments);
+  --nested;
   return verdict;
 }
 
 }  // namespace
 
-bool is_library_code(const Cell& cell) {
-  const bool was_inside = std::exchange(is_inside, true);
-  const bool is_library = find_standing(cell).nearest != Whose::Cell;
-  is_inside = was_inside;
-  return is_library;
+Use use_of(long flags) {
+  const bool is_read = (flags & O_ACCMODE) == O_RDONLY && (flags & (O_CREAT | O_TRUNC)) == 0;
+  return is_read ? Use::Read : Use::Write;
 }
+
+int check_path(Cell& cell, const char* act, PyObject* path, Use use, int dir_fd) {
+  if (PyLong_CheckExact(path)) return check_descriptor(cell, act, path);
+  if (path == Py_None) return check_text(cell, act, ".", use, AT_FDCWD);
+  // Anything else is turned into a number or a path by its own code, each time anew.
+  auto text = path_text(path);
+  if (!text) return refuse_path(cell, act, "(neither text nor bytes nor a number)", use);
+  return check_text(cell, act, *std::move(text), use, dir_fd);
+}
+
+bool is_library_code(const Cell& cell) { return find_standing(cell).nearest != Whose::Cell; }
 
 bool is_helper(std::string_view module) {
   static constexpr std::string_view kHelpers[] = {
@@ -520,9 +450,7 @@ int check_import(Cell& cell, const std::string& module) {
   const Grants& grants = cell.grants();
   const Verdict verdict = grants.import(module);
   if (verdict == Verdict::Allow) return 0;
-  const bool was_inside = std::exchange(is_inside, true);
   const Standing standing = find_standing(cell);
-  is_inside = was_inside;
   // By a statement, while it is itself loaded, or of its own package: everything. By name, and then
   // the name may be anybody's, what does no harm.
   const bool is_own = standing.is_granted_import || standing.is_statement ||
@@ -545,6 +473,7 @@ int refuse(Cell& cell, PyObject* error, const std::string& capability, const std
 }
 
 bool install_guard() {
+  if (!has_utf8_paths()) return false;
   const Ref opcode(PyImport_ImportModule("opcode"));
   const Ref numbers(opcode ? PyObject_GetAttrString(opcode.get(), "opmap") : nullptr);
   PyObject* found = numbers && PyDict_Check(numbers.get())

@@ -11,11 +11,19 @@
 //
 // An event of a namespace that the guard watches and does not know is refused. Events of other
 // namespaces (http.client, shutil, ...) are told by libraries on top of those that are watched.
+//
+// Nothing switches the guard off, itself included: what is tried while it decides (by a finalizer
+// that the interpreter runs in between, say) is decided like everything else. What it reads off an
+// event it takes from objects of the interpreter's own types and never asks an object of the cell's
+// for a text, a number or a comparison; sys.audit() can hand in any object there is. A cell that
+// has ended may do nothing, and what is left of it still runs while its interpreter is taken down.
 #pragma once
 
 #include "guest/python/host/cell.h"
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace glovebox::pyhost {
 
@@ -24,8 +32,15 @@ extern int channel_fd;
 // Whether this process is a worker of cells, in which descriptors belong to all of them.
 extern bool is_worker;
 
-// Once per process, before the first cell. False with an exception set.
+// Once per process, before the first cell. False, with an exception set or without.
 bool install_guard();
+
+enum class Use : std::uint8_t { Read, Write };
+// What opening with these flags is.
+Use use_of(long flags);
+// Whether this path may be used, which begins at a directory when it is relative: -1 with an
+// exception if not.
+int check_path(Cell& cell, const char* act, PyObject* path, Use use, int dir_fd);
 
 // Whether the code that runs at this moment is a library's.
 bool is_library_code(const Cell& cell);

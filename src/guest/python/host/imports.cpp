@@ -5,11 +5,13 @@
 // and not handed out.
 #include "guest/python/host/cell.h"
 #include "guest/python/host/guard.h"
+#include "guest/python/host/paths.h"
 
 #include <climits>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <string_view>
 #include <vector>
 
@@ -183,39 +185,77 @@ PyObject* create_builtin(PyObject* /*self*/, PyObject* spec) {
 // with.
 PyObject* keep_filename(PyObject* /*self*/, PyObject* /*arguments*/) { Py_RETURN_NONE; }
 
-// In the place of posix.open: its event does not tell what a path is relative to. Everything that
-// could run code is turned into plain values first.
-PyObject* open_file(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
-  static const char* words[] = {"path", "flags", "mode", "dir_fd", nullptr};
-  PyObject* path = nullptr;
+// The path as text or bytes, the directory as a number: everything that could run code has run.
+struct Opening {
+  Ref path;
   int flags = 0;
   int mode = 0777;
+  int dir_fd = AT_FDCWD;
+};
+
+bool read_opening(PyObject* arguments, PyObject* named, Opening& opening) {
+  static const char* words[] = {"path", "flags", "mode", "dir_fd", nullptr};
+  PyObject* path = nullptr;
   PyObject* dir_fd = Py_None;
   if (PyArg_ParseTupleAndKeywords(arguments, named, "Oi|i$O:open", const_cast<char**>(words), &path,
-                                  &flags, &mode, &dir_fd) == 0) {
-    return nullptr;
+                                  &opening.flags, &opening.mode, &dir_fd) == 0) {
+    return false;
   }
+  opening.path = Ref(PyOS_FSPath(path));
+  if (!opening.path || dir_fd == Py_None) return static_cast<bool>(opening.path);
+  const Ref number(PyNumber_Index(dir_fd));
+  const long fd = number ? PyLong_AsLong(number.get()) : 0;
+  if (PyErr_Occurred() != nullptr) return false;
+  opening.dir_fd = static_cast<int>(std::clamp<long>(fd, AT_FDCWD, INT_MAX));
+  return true;
+}
+
+// In the place of posix.open: its event does not tell what a path is relative to.
+PyObject* open_file(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
+  Opening opening;
+  if (!read_opening(arguments, named, opening)) return nullptr;
   Cell* cell = current_cell();
   if (cell == nullptr) return PyErr_SetString(PyExc_OSError, "the cell has ended"), nullptr;
-  const Ref text(PyOS_FSPath(path));
-  if (!text) return nullptr;
-  const Ref number(dir_fd == Py_None ? Ref::borrow(Py_None).release() : PyNumber_Index(dir_fd));
-  if (!number) return nullptr;
-  const long fd = dir_fd == Py_None ? AT_FDCWD : PyLong_AsLong(number.get());
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  const Ref positional(Py_BuildValue("(Oii)", text.get(), flags, mode));
-  const Ref by_name(Py_BuildValue("{s:O}", "dir_fd", number.get()));
-  if (!positional || !by_name) return nullptr;
-  guard_state.open_dir = static_cast<int>(std::clamp<long>(fd, AT_FDCWD, INT_MAX));
-  PyObject* opened = PyObject_Call(cell->os_open.get(), positional.get(), by_name.get());
-  guard_state.open_dir.reset();
-  return opened;
+  const Use use = use_of(opening.flags);
+  if (check_path(*cell, "open", opening.path.get(), use, opening.dir_fd) != 0) return nullptr;
+  const auto path = path_text(opening.path.get());
+  if (!path || path->find('\0') != std::string::npos) {
+    PyErr_SetString(PyExc_ValueError, "a path has no null byte");
+    return nullptr;
+  }
+  while (true) {
+    int fd = -1;
+    int problem = 0;
+    {
+      const WithoutGil released;
+      fd = ::openat(opening.dir_fd, path->c_str(), opening.flags | O_CLOEXEC, opening.mode);
+      problem = errno;
+    }
+    if (fd >= 0) return PyLong_FromLong(fd);
+    errno = problem;
+    if (problem != EINTR) break;
+    if (PyErr_CheckSignals() != 0) return nullptr;
+  }
+  return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, opening.path.get());
+}
+
+// In the place of sys.audit: what happens is told by whoever does it, never by the cell.
+PyObject* tell_event(PyObject* /*self*/, PyObject* arguments) {
+  Cell* cell = current_cell();
+  if (cell == nullptr) return PyErr_SetString(PyExc_RuntimeError, "the cell has ended"), nullptr;
+  if (!is_library_code(*cell)) {
+    (void)refuse(*cell, cell->policy_error(), "host", "sys.audit", Verdict::Deny);
+    return nullptr;
+  }
+  return PyObject_CallObject(cell->sys_audit.get(), arguments);
 }
 
 PyMethodDef kCreateBuiltin = {"create_builtin", create_builtin, METH_O, nullptr};
 PyMethodDef kKeepFilename = {"_fix_co_filename", keep_filename, METH_VARARGS, nullptr};
 PyMethodDef kOpen = {"open", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(open_file)),
                      METH_VARARGS | METH_KEYWORDS, nullptr};
+
+PyMethodDef kAudit = {"audit", tell_event, METH_VARARGS, nullptr};
 
 // Puts a function of ours into a module, and gives what was there.
 Ref replace(const char* module, PyMethodDef* method) {
@@ -253,8 +293,11 @@ Ref import_for_cell(Cell& cell, const std::string& name, PyObject* names) {
 
 bool replace_functions(Cell& cell) {
   cell.create_builtin = replace("_imp", &kCreateBuiltin);
-  cell.os_open = replace("posix", &kOpen);
-  if (!cell.create_builtin || !cell.os_open || !replace("_imp", &kKeepFilename)) return false;
+  cell.sys_audit = replace("sys", &kAudit);
+  if (!cell.create_builtin || !cell.sys_audit || !replace("_imp", &kKeepFilename) ||
+      !replace("posix", &kOpen)) {
+    return false;
+  }
   // Where `os` was loaded ahead, it has a name of its own for it.
   PyObject* modules = PySys_GetObject("modules");
   const bool has_os =

@@ -86,40 +86,40 @@ int forbid_processes() {
 }
 
 int forbid_descriptors(int first) {
-  // With a descriptor as their first argument.
-  constexpr std::array kUses = {
-      __NR_read,   __NR_write,   __NR_readv,   __NR_writev,   __NR_pread64, __NR_pwrite64,
-      __NR_preadv, __NR_pwritev, __NR_preadv2, __NR_pwritev2, __NR_close,   __NR_dup,
-      __NR_dup3,   __NR_fcntl,   __NR_ioctl,   __NR_vmsplice, __NR_fchmod,  __NR_fchown};
-  // Those with two, or a range of them, or other ways to them: a cell has no use for any.
-  constexpr std::array kOthers = {__NR_sendfile,        __NR_splice,      __NR_tee,
-                                  __NR_copy_file_range, __NR_close_range, __NR_pidfd_getfd,
-                                  __NR_io_uring_setup};
-  std::vector<sock_filter> filter{load(offsetof(seccomp_data, nr))};
-  // Behind the two lists: allow, refuse, look.
-  std::size_t left = kUses.size() + kOthers.size() + 1;
-  for (const int call : kOthers) {
-    filter.push_back(equal(static_cast<std::uint32_t>(call), static_cast<std::uint8_t>(left), 0));
-    --left;
-  }
+  // With a descriptor as their first argument, or one as each of the first two.
+  constexpr std::array kOne = {
+      __NR_read,   __NR_write,   __NR_readv,    __NR_writev,   __NR_pread64, __NR_pwrite64,
+      __NR_preadv, __NR_pwritev, __NR_preadv2,  __NR_pwritev2, __NR_close,   __NR_dup,
+      __NR_fcntl,  __NR_ioctl,   __NR_vmsplice, __NR_fchmod,   __NR_fchown};
+  constexpr std::array kTwo = {
 #ifdef __NR_dup2
-  constexpr int kDup2 = __NR_dup2;
-#else
-  constexpr int kDup2 = __NR_dup3;
+      __NR_dup2,
 #endif
-  filter.push_back(
-      equal(static_cast<std::uint32_t>(kDup2), static_cast<std::uint8_t>(left + 1), 0));
-  --left;
-  for (const int call : kUses) {
-    filter.push_back(
-        equal(static_cast<std::uint32_t>(call), static_cast<std::uint8_t>(left + 1), 0));
-    --left;
-  }
+      __NR_dup3};
+  // Other ways to descriptors: a cell has no use for any.
+  constexpr std::array kNever = {__NR_sendfile,        __NR_splice,      __NR_tee,
+                                 __NR_copy_file_range, __NR_close_range, __NR_pidfd_getfd,
+                                 __NR_io_uring_setup,  __NR_io_submit};
+  constexpr std::size_t kCalls = kOne.size() + kTwo.size() + kNever.size();
+  // Behind the list of calls, in this order.
+  constexpr std::size_t kLookAtSecond = kCalls + 2;
+  constexpr std::size_t kLookAtFirst = kLookAtSecond + 3;
+  constexpr std::size_t kRefused = kLookAtFirst + 4;
+  std::vector<sock_filter> filter{load(offsetof(seccomp_data, nr))};
+  const auto jump = [&](std::uint32_t value, std::size_t to) {
+    filter.push_back(equal(value, static_cast<std::uint8_t>(to - filter.size() - 1), 0));
+  };
+  const auto look = [&](std::size_t argument) {
+    filter.push_back(load(static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * argument)));
+    jump(static_cast<std::uint32_t>(first), kRefused);
+    jump(static_cast<std::uint32_t>(first) + 1, kRefused);
+  };
+  for (const int call : kNever) jump(static_cast<std::uint32_t>(call), kRefused);
+  for (const int call : kTwo) jump(static_cast<std::uint32_t>(call), kLookAtSecond);
+  for (const int call : kOne) jump(static_cast<std::uint32_t>(call), kLookAtFirst);
   filter.push_back(answer(kAllow));
-  filter.push_back(answer(kNoDescriptor));
-  filter.push_back(load(offsetof(seccomp_data, args)));
-  filter.push_back(equal(static_cast<std::uint32_t>(first), 2, 0));
-  filter.push_back(equal(static_cast<std::uint32_t>(first) + 1, 1, 0));
+  look(1);
+  look(0);
   filter.push_back(answer(kAllow));
   filter.push_back(answer(kNoDescriptor));
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};

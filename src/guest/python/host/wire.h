@@ -21,6 +21,8 @@
 namespace glovebox::pyhost {
 
 inline constexpr std::size_t kMaxPayload = std::size_t{64} << 20;
+// The JSON of a request; the bytes beside it are only bounded by the above.
+inline constexpr std::size_t kMaxRequestJson = std::size_t{1} << 20;
 
 enum class Form : std::uint8_t { Text, Binary };
 
