@@ -9,7 +9,6 @@
 #include "session/session_manager.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <limits>
 
@@ -23,16 +22,11 @@ bool wants(const CheckpointRequest& request, StateKind kind) {
   return std::ranges::find(request.state, kind) != request.state.end();
 }
 
-// Why processes cannot be taken along on this host.
+// Why processes are not taken along (docs/decisions/0024-no-state-of-memory.md).
 Error no_memory() {
-  constexpr std::array<const char*, 3> kPlaces{"/usr/sbin/criu", "/usr/local/sbin/criu",
-                                               "/usr/bin/criu"};
-  const bool is_there =
-      std::ranges::any_of(kPlaces, [](const char* path) { return ::access(path, X_OK) == 0; });
-  const char* why = is_there ? "criu is there, but boxes are not made to be dumped by it yet"
-                             : "this host has no criu";
   return Error{Code::Unsupported, 0,
-               fmt::format("memory: {}; a checkpoint holds config and files", why)};
+               "memory: nothing restores a process with its Landlock domain, and one without has a "
+               "wall less; a checkpoint holds config and files"};
 }
 
 // Everything that the pool's thread needs.

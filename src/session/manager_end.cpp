@@ -153,15 +153,16 @@ std::vector<SessionManager::EntryPointer> SessionManager::expired() const {
   std::vector<EntryPointer> found;
   std::vector<EntryPointer> dead;
   const auto now = std::chrono::steady_clock::now();
-  const auto oldest = std::chrono::system_clock::now() - kDeadLife;
   for (const auto& [id, entry] : sessions_) {
     if (entry->is_being_removed || entry->layer_turn->is_taken()) continue;
     const SessionInfo& info = entry->record.info;
     if (info.state == SessionState::Dead) {
-      const bool is_old = info.end && info.end->at < oldest;
+      if (!entry->dead_since) entry->dead_since = now;
+      const bool is_old = now - *entry->dead_since > kDeadLife;
       (is_old ? found : dead).push_back(entry);
       continue;
     }
+    entry->dead_since.reset();
     const bool is_idle = info.idle_timeout.count() > 0 && !is_in_use(*entry) &&
                          now - last_use(*entry) > info.idle_timeout;
     if (is_idle) found.push_back(entry);

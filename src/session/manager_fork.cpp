@@ -11,9 +11,6 @@
 namespace glovebox::session {
 namespace {
 
-constexpr std::string_view kNoCopy =
-    "a Python session cannot be forked: what its interpreter holds cannot be taken along yet";
-
 // Grants on the places that the session works in: a ceiling on what it may reach is not about them.
 Result<authority::AuthoritySet> uses_of_places(const SessionInfo& info) {
   std::vector<authority::Capability> uses;
@@ -160,10 +157,9 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
                                                                        ForkRequest request) {
   CO_TRY_VOID(check_fork(request));
   CO_TRY(const EntryPointer entry, find(id));
-  if (entry->record.info.effective.python) co_return fail(Code::Unsupported, "{}", kNoCopy);
   CO_TRY_VOID(check_room(request.count));
   std::unique_ptr<LiveSession::ShellTurn> shell;
-  if (entry->live && entry->live->is_alive()) {
+  if (entry->live && entry->live->is_alive() && !entry->is_cell) {
     CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
   }
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
@@ -183,7 +179,7 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
   CO_TRY(SessionRequest before, asked_of(*entry, none));
   // One that has died on the way stays dead.
   if (must_renew && entry->live && entry->live->is_alive()) {
-    const std::size_t busy = entry->live->under_way();
+    const std::size_t busy = under_way(*entry);
     if (busy > 0 && request.running == WhileRunning::Refuse) {
       co_return fail(
           Code::Exhausted,

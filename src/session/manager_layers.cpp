@@ -9,8 +9,12 @@
 #include "workspace/settle.h"
 #include "workspace/tree_use.h"
 
+#include <algorithm>
+#include <cerrno>
+
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 namespace glovebox::session {
 namespace {
@@ -78,7 +82,10 @@ constexpr std::uint64_t kUnnoticedGrowth = 1 << 20;
 
 // By the layer's id, with those that are being made or removed, by what they are called meanwhile.
 // What cannot be measured keeps nobody from measuring the others.
-using LayerSizes = std::map<std::string, workspace::TreeUse>;
+struct LayerSizes {
+  std::map<std::string, workspace::TreeUse> layers;
+  std::uint64_t on_disk = 0;  // all that is on their filesystem, by whoever
+};
 Result<LayerSizes> measure_layers(const workspace::LayerRoot& root, LayerUse& known) {
   const LayerUse::Mark mark = known.begin_measure();
   LayerSizes sizes;
@@ -90,11 +97,33 @@ Result<LayerSizes> measure_layers(const workspace::LayerRoot& root, LayerUse& kn
     if (!dir) continue;  // removed meanwhile, or no layer
     const auto use = workspace::measure_tree(*dir, kOfOverlay);
     if (!use) continue;
-    sizes.emplace(entry.name, *use);
+    sizes.layers.emplace(entry.name, *use);
     bytes += use->bytes;
   }
   known.end_measure(mark, bytes);
+  struct statvfs disk{};
+  if (::fstatvfs(root.dir.get(), &disk) != 0) return fail_os(errno, "look at the disk of layers");
+  sizes.on_disk = (disk.f_blocks - disk.f_bfree) * disk.f_frsize;
   return sizes;
+}
+
+// Into a directory that is shut nobody can look. Whatever came to the disk since it was seen first
+// may be in it, and counts.
+std::map<std::string, std::uint64_t> count_bytes(const LayerSizes& sizes,
+                                                 std::map<std::string, std::uint64_t>& shut_since) {
+  std::erase_if(shut_since, [&](const auto& one) { return !sizes.layers.contains(one.first); });
+  std::map<std::string, std::uint64_t> bytes_of;
+  for (const auto& [id, use] : sizes.layers) {
+    std::uint64_t hidden = 0;
+    if (use.has_shut) {
+      const std::uint64_t then = shut_since.try_emplace(id, sizes.on_disk).first->second;
+      hidden = sizes.on_disk - std::min(sizes.on_disk, then);
+    } else {
+      shut_since.erase(id);
+    }
+    bytes_of.emplace(id, use.bytes + hidden);
+  }
+  return bytes_of;
 }
 
 }  // namespace
@@ -270,11 +299,12 @@ asio::awaitable<void> SessionManager::bound_layers() {
   if (!sizes || there.expired()) co_return;  // tried again by the next sweep
   constexpr int kShareOfTime = 20;
   next_measure_ = Clock::now() + (Clock::now() - begun) * kShareOfTime;
+  const std::map<std::string, std::uint64_t> bytes_of = count_bytes(*sizes, shut_since_);
   std::uint64_t total = 0;
-  for (const auto& [id, use] : *sizes) total += use.bytes;
+  for (const auto& [id, bytes] : bytes_of) total += bytes;
   const bool is_full = total > settings_.most_layer_bytes;
   if (!is_full) sizes_with_room_.clear();
-  for (const auto& [id, use] : *sizes) sizes_with_room_.try_emplace(id, use.bytes);
+  for (const auto& [id, bytes] : bytes_of) sizes_with_room_.try_emplace(id, bytes);
   // Layers of sessions that have ended count, but those who live are not ended for them: only who
   // goes on writing is.
   EntryPointer greediest;
@@ -282,14 +312,14 @@ asio::awaitable<void> SessionManager::bound_layers() {
   for (const auto& [id, entry] : sessions_) {
     if (!entry->live || !entry->live->is_alive()) continue;
     for (const WorkspaceInfo& place : entry->record.info.workspaces) {
-      const auto size = sizes->find(place.layer_id);
-      if (size == sizes->end()) continue;
+      const auto size = sizes->layers.find(place.layer_id);
+      if (size == sizes->layers.end()) continue;
       if (size->second.is_boundless) {
         entry->live->end_by(launch::LimitKind::Disk);
         break;
       }
       const std::uint64_t before = sizes_with_room_.at(place.layer_id);
-      const std::uint64_t bytes = size->second.bytes;
+      const std::uint64_t bytes = bytes_of.at(place.layer_id);
       if (!is_full || bytes <= before || bytes - before <= most) continue;
       most = bytes - before;
       greediest = entry;

@@ -77,6 +77,8 @@ class SessionManager final : public Manager {
     // Commits, undos, forks, fresh boxes, and the end of it all: one at a time.
     std::shared_ptr<TurnQueue> layer_turn;
     std::optional<PolicyOrigin> origin;
+    // Since when the sweep has found it dead. No clock that somebody sets.
+    std::optional<std::chrono::steady_clock::time_point> dead_since{};
     bool is_being_removed = false;
     bool is_being_renewed = false;  // between two boxes
     // What was asked for, with what is written nowhere: values of variables, an inline policy.
@@ -226,6 +228,8 @@ class SessionManager final : public Manager {
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
   std::chrono::steady_clock::time_point next_measure_;    // of all layers
   std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
+  // What the disk held when a layer was first found with a directory that is shut, by its id.
+  std::map<std::string, std::uint64_t> shut_since_;
   std::vector<std::string> doomed_layers_;                // could not be removed yet
   std::set<std::string, std::less<>> kept_layers_;        // although their session is forgotten
   PythonPool<Newborn> python_pool_;

@@ -82,7 +82,7 @@ class Meter {
 
   // What is shut cannot be counted; what is gone need not be.
   void look_at(int problem) {
-    if (problem == EACCES) use_.is_boundless = true;
+    if (problem == EACCES) use_.has_shut = true;
   }
 
   // Whether we are short of something, rather than the directory being gone or shut.

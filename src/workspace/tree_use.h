@@ -20,9 +20,10 @@ inline constexpr std::size_t kMostPendingNames = std::size_t{64} << 20;
 
 struct TreeUse {
   std::uint64_t bytes = 0;  // on the disk; what is hard-linked counts by each name
-  // Deeper than kDeepestTree, wider than is held in memory, or with a directory that is shut: what
-  // is in it nobody can say.
+  // Deeper than kDeepestTree, or wider than is held in memory.
   bool is_boundless = false;
+  // With a directory that we may not look into: what is in it nobody can say.
+  bool has_shut = false;
   friend bool operator==(const TreeUse&, const TreeUse&) = default;
 };
 

@@ -105,11 +105,11 @@ TEST_F(TreeUseTest, WhatIsShutIsTold) {
   (void)with_mode(0700);
   fs::permissions(place_ / "own/shut", fs::perms::owner_all);
   ASSERT_TRUE(!is_root || ::seteuid(0) == 0);
-  EXPECT_FALSE(open_tree->is_boundless) << "one that may be shut";
-  EXPECT_TRUE(shut->is_boundless);
-  EXPECT_TRUE(listed->is_boundless);
-  EXPECT_TRUE(entered->is_boundless);
-  EXPECT_TRUE(unnamed->is_boundless);
+  EXPECT_FALSE(open_tree->has_shut) << "one that may be shut";
+  EXPECT_TRUE(shut->has_shut);
+  EXPECT_TRUE(listed->has_shut);
+  EXPECT_TRUE(entered->has_shut);
+  EXPECT_TRUE(unnamed->has_shut);
 }
 
 }  // namespace

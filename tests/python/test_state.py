@@ -94,12 +94,50 @@ class StateTest(PythonTest):
             box.exec(f"open('{work}/new')")
         self.assertEqual(caught.exception.type, "FileNotFoundError")
 
-    def test_a_fork_is_refused_by_name(self):
-        box = self.box()
-        answer = self.service.post(self.path(box) + "/fork", {"count": 1})
-        self.assertGreaterEqual(answer.status, 400)
-        self.assertIn("interpreter", answer.json["message"])
-        self.assertEqual(box.value("1"), 1)
+    def child_of(self, box, identifier):
+        child = Box.__new__(Box)
+        child.__dict__.update(box.__dict__, id=identifier, number=0, posts=[], events=[])
+        child.attach()
+        self.addCleanup(child.delete)
+        return child
+
+    def test_a_fork_has_files_and_authority_and_no_memory(self):
+        work = self.service.workspace("forked", a="text")
+        for backend in ("process", "cell"):
+            with self.subTest(backend):
+                order = {"workspace": {"path": work, "mode": "overlay"}} if backend == "process" else {}
+                box = self.box(*imports("math", "random"), backend=backend, **order)
+                box.exec("x = 1")
+                if order:
+                    box.exec(f"open('{work}/b', 'w').write('before')")
+                answer = self.service.post(self.path(box) + "/fork", {"count": 2})
+                self.assertEqual(answer.status, 201, answer)
+                children = [self.child_of(box, one["session_id"]) for one in answer.json["sessions"]]
+                for child in children:
+                    self.assertEqual(child.call("math.sqrt", 16), 4.0)
+                    for source, kind in (("x", "guest"), ("import os", "policy")):
+                        with self.assertRaises(Failed) as caught:
+                            child.exec(source)
+                        self.assertEqual(caught.exception.kind, kind)
+                first, second = (child.value("__import__('random').random()") for child in children)
+                self.assertNotEqual(first, second)
+                if order:
+                    children[0].exec(f"open('{work}/b', 'w').write('mine')")
+                    self.assertEqual(children[0].value(f"open('{work}/b').read()"), "mine")
+                    self.assertEqual(children[1].value(f"open('{work}/b').read()"), "before")
+
+    def test_a_fork_ends_no_operation_unasked(self):
+        work = self.service.workspace("busy", a="text")
+        box = self.box(workspace={"path": work, "mode": "overlay"})
+        box.exec(f"open('{work}/b', 'w').write('kept')")
+        box.begin("exec", source="post('in')\nrecv()")
+        box.recv()
+        refused = self.service.post(self.path(box) + "/fork", {})
+        self.assertEqual(refused.status, 409, refused)
+        forced = self.service.post(self.path(box) + "/fork", {"force": True})
+        self.assertEqual(forced.status, 201, forced)
+        child = self.child_of(box, forced.json["sessions"][0]["session_id"])
+        self.assertEqual(child.value(f"open('{work}/b').read()"), "kept")
 
     # ---- Files -------------------------------------------------------------------------------
 

@@ -54,12 +54,18 @@ class Recycling(BoxTest):
         again.exec(f"post(open('{work}/b').read())")
         self.assertEqual(again.recv(30), "kept")
 
-    def test_a_fork_of_python_is_refused(self):
-        box = self.spawn(name="trunk")
-        box.exec("x = 1").wait(30)
-        with self.assertRaisesRegex(gb.NotSupported, "interpreter"):
-            box.fork(2)
-        self.assertEqual({name for name in self.supervisor.list_active() if name.startswith("trunk")}, {"trunk"})
+    def test_a_fork_has_the_files_and_fresh_globals(self):
+        work = fresh_directory()
+        box = self.spawn(name="trunk", workspace=work, capabilities=[gb.Import("math")])
+        box.exec(f"x = 1\nopen('{work}/b', 'w').write('kept')").wait(30)
+        children = box.fork(2)
+        for each in (*children, box):
+            self.addCleanup(each.close)
+            self.assertEqual(each.call("math.sqrt", 4), 2.0)
+            each.exec(f"post(open('{work}/b').read())")
+            self.assertEqual(each.recv(30), "kept")
+            with self.assertRaisesRegex(gb.SandboxError, "'x' is not defined"):
+                each.exec("x").wait(30)
 
 
 class Forks(BoxTest):

@@ -243,6 +243,7 @@ class Narrow(ServiceTest):
     def test_a_grant_is_taken_at_once(self):
         session = self.connected()
         self.assertTrue(self.opens(session, 5, self.first))
+        self.assertTrue(self.talks(session, 5), "so that the visitor is counted")
         answer = self.patch(session, capabilities=self.grant(self.second), labels={"now": "less"})
         self.assertStatus(answer, 200)
         self.assertEqual(answer.json["narrowed"], {"at_once": [f"no longer: allow connect={self.first.where}"],

@@ -91,7 +91,7 @@ class State(ServiceTest):
         session = self.begin("memory")
         answer = session.post("/checkpoint", {"state": ["memory"]}, headers=HEADERS)
         self.assertEqual(answer.status, 400, answer)
-        self.assertIn("criu", answer.json["message"])
+        self.assertIn("Landlock", answer.json["message"])
 
     def test_a_session_that_was_used_is_not_deleted_by_who_has_not_seen_it(self):
         session = self.begin("used")

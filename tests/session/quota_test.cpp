@@ -203,17 +203,13 @@ TEST_F(FullTest, ATreeWithoutAnEndEndsItsSession) {
 
 TEST_F(FullTest, ADirectoryThatIsShutHidesNothing) {
   const SessionInfo info = make_session();
-  const std::string shut = "mkdir d; echo hidden > d/file; chmod 000 d; echo done";
-  if (::getuid() == 0) {  // nothing is shut for root
-    EXPECT_EQ(run(info, shut).output, "done\n");
-    ASSERT_TRUE(await(manager_->layer_bytes()));
-    EXPECT_EQ(run(info, "echo here").output, "here\n");
-    return;
-  }
-  (void)run(info, shut + "; sleep 60");
-  const auto end = manager_->get(info.id)->end;
-  ASSERT_TRUE(end) << "it goes on";
-  EXPECT_EQ(end->limit, launch::LimitKind::Disk);
+  const std::string shut = "mkdir d; cd d; exec 4>file; cd ..; chmod 000 d; echo done";
+  EXPECT_EQ(run(info, shut).output, "done\n");
+  ASSERT_TRUE(await(manager_->layer_bytes()));
+  EXPECT_EQ(run(info, "echo here").output, "here\n") << "a mode is nobody's end";
+  const Told told = run(info, "while :; do head -c 4000000 /dev/zero >&4; sleep 0.01; done");
+  EXPECT_NE(told.problem.find("disk"), std::string::npos) << told.problem;
+  EXPECT_EQ(manager_->get(info.id)->end->limit, launch::LimitKind::Disk);
 }
 
 TEST_F(QuotaTest, CpuTimeThatIsUsedUpEndsTheSession) {

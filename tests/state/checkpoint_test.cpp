@@ -262,7 +262,7 @@ TEST_F(CheckpointTest, MemoryIsRefusedByNameAndUseIsTold) {
   const auto refused = await(manager_->checkpoint(made.id, std::move(request)));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::Unsupported);
-  EXPECT_NE(refused.error().message.find("criu"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("Landlock"), std::string::npos);
   const auto file = write(made.id);
   ASSERT_TRUE(file);
   EXPECT_EQ(file->used, *manager_->usage(made.id));
