@@ -129,6 +129,8 @@ TEST_F(ManagedTest, TheServicesOwnStateIsHidden) {
   request.workspaces[0] = {place_, WorkspaceMode::Overlay, std::nullopt};
   EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied);
   request.workspaces[0].mode = WorkspaceMode::Write;
+  EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied) << "it could be moved";
+  request.workspaces[0].mode = WorkspaceMode::Read;
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
   const Told told = run(*made, "ls; ls state; cat state/sessions.db; echo x > state/x");
