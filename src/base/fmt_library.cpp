@@ -1,6 +1,6 @@
-// The library behind <fmt/format.h>, compiled here once. Debian has no static archive of it, and the
-// command is linked without shared libraries; header-only it would be compiled in every file again,
-// which took half of a build.
+// The library behind <fmt/format.h>, compiled here once. Debian has no static archive of it, and
+// the command is linked without shared libraries; header-only it would be compiled in every file
+// again, which took half of a build.
 #include <fmt/format-inl.h>
 
 // What the headers declare and leave to the library: for char, which is all that we format.

@@ -230,8 +230,8 @@ class SessionManager final : public Manager {
   std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
   // What the disk held when a layer was first found with a directory that is shut, by its id.
   std::map<std::string, std::uint64_t> shut_since_;
-  std::vector<std::string> doomed_layers_;                // could not be removed yet
-  std::set<std::string, std::less<>> kept_layers_;        // although their session is forgotten
+  std::vector<std::string> doomed_layers_;          // could not be removed yet
+  std::set<std::string, std::less<>> kept_layers_;  // although their session is forgotten
   PythonPool<Newborn> python_pool_;
   std::size_t python_starting_ = 0;  // ahead of need
   std::vector<std::shared_ptr<CellWorker>> cell_workers_;
