@@ -4,29 +4,37 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace glovebox::session {
 namespace {
 
-constexpr std::size_t kMostHeld = 64;  // a name that is given to ever new files is no leak of ours
-
 bool is_same(const struct stat& left, const struct stat& right) {
   return left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-// Where it is now; empty when it is nowhere any more.
-std::string path_of(const UniqueFd& place) {
+// No name leads to it, and none ever will.
+bool is_gone(const UniqueFd& place) {
   struct stat facts{};
-  if (::fstat(place.get(), &facts) != 0 || facts.st_nlink == 0) return {};
-  std::array<char, 4096> text{};
+  return ::fstat(place.get(), &facts) == 0 && facts.st_nlink == 0;
+}
+
+// Where it is now; empty when it is nowhere any more.
+Result<std::string> path_of(const UniqueFd& place) {
+  if (is_gone(place)) return std::string();
+  std::array<char, PATH_MAX> text{};
   const std::string link = "/proc/self/fd/" + std::to_string(place.get());
   const ssize_t size = ::readlink(link.c_str(), text.data(), text.size());
-  if (size <= 0 || static_cast<std::size_t>(size) == text.size() || text[0] != '/') return {};
-  return {text.data(), static_cast<std::size_t>(size)};
+  if (size <= 0) return fail_os(errno, "find a hidden place");
+  if (static_cast<std::size_t>(size) == text.size()) {
+    return fail(Code::Denied, "a hidden place was moved to where no path leads");
+  }
+  return std::string(text.data(), static_cast<std::size_t>(size));
 }
 
 }  // namespace
@@ -39,35 +47,43 @@ Result<void> HiddenPlaces::open(std::vector<std::string> names, std::vector<std:
   }
   names_ = std::move(names);
   later_ = std::move(later);
-  (void)paths();  // what is there now is held from now on
+  TRY_VOID(paths());  // what is there now is held from now on
   return {};
 }
 
-// What has the name is held, beside what had it before.
-void HiddenPlaces::remember(const std::string& name) {
+// What has the name is held, beside all that had it before: a box that may write there can give
+// the name to others, and must not make us forget what it was about.
+Result<HiddenPlaces::Found> HiddenPlaces::remember(const std::string& name) {
   UniqueFd place(::open(name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!place && (errno == ENOENT || errno == ENOTDIR)) return Found::Nothing;
   struct stat facts{};
-  if (!place || ::fstat(place.get(), &facts) != 0) return;  // nothing is there to be moved
+  if (!place || ::fstat(place.get(), &facts) != 0) return fail_os(errno, "look at {}", name);
   const bool is_held = std::ranges::any_of(held_, [&](const Held& held) {
     struct stat other{};
     return held.name == name && ::fstat(held.place.get(), &other) == 0 && is_same(facts, other);
   });
-  if (is_held) return;
-  if (held_.size() == kMostHeld) held_.erase(held_.begin());
+  if (is_held) return Found::Something;
+  if (held_.size() >= kMostHeld)
+    std::erase_if(held_, [](const Held& held) { return is_gone(held.place); });
+  if (held_.size() >= kMostHeld) {
+    return fail(
+        Code::Denied,
+        "{}: it was replaced again and again; see who does that, and start the service anew", name);
+  }
   held_.push_back({name, std::move(place)});
+  return Found::Something;
 }
 
-std::vector<std::string> HiddenPlaces::paths() {
+Result<std::vector<std::string>> HiddenPlaces::paths() {
   const std::scoped_lock lock(mutex_);
   std::vector<std::string> paths = names_;
-  for (const std::string& name : names_) remember(name);
+  for (const std::string& name : names_) TRY_VOID(remember(name));
   for (const std::string& name : later_) {
-    remember(name);
-    struct stat facts{};
-    if (::lstat(name.c_str(), &facts) == 0) paths.push_back(name);
+    TRY(const Found found, remember(name));
+    if (found == Found::Something) paths.push_back(name);
   }
   for (const Held& held : held_) {
-    std::string now = path_of(held.place);
+    TRY(std::string now, path_of(held.place));
     if (!now.empty() && now != held.name) paths.push_back(std::move(now));
   }
   std::ranges::sort(paths);

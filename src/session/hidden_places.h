@@ -8,6 +8,8 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -21,11 +23,16 @@ class HiddenPlaces {
   Result<void> open(std::vector<std::string> names, std::vector<std::string> later);
 
   // All their paths at the moment: by name, and where what had the name was moved to. From any
-  // thread.
-  std::vector<std::string> paths();
+  // thread. An error when that cannot be known: then no box can be made.
+  Result<std::vector<std::string>> paths();
+
+  // What had the name of a place, and the names of all. A place that is replaced more often than
+  // files of a service are is being replaced by somebody else.
+  static constexpr std::size_t kMostHeld = 256;
 
  private:
-  void remember(const std::string& name);
+  enum class Found : std::uint8_t { Nothing, Something };
+  Result<Found> remember(const std::string& name);
 
   std::vector<std::string> names_;
   std::vector<std::string> later_;

@@ -15,6 +15,12 @@
 
 namespace glovebox::session {
 
+// What a layer held, and all of its disk, by whoever.
+struct LayerLook {
+  std::uint64_t bytes = 0;
+  std::uint64_t on_disk = 0;
+};
+
 class LayerUse {
  public:
   explicit LayerUse(std::uint64_t most) : most_(most) {}  // 0: no bound

@@ -107,21 +107,18 @@ Result<LayerSizes> measure_layers(const workspace::LayerRoot& root, LayerUse& kn
   return sizes;
 }
 
-// Into a directory that is shut nobody can look. Whatever came to the disk since it was seen first
-// may be in it, and counts.
+// Into a directory that is shut nobody can look. What was in the layer before is in it still, and
+// whatever came to the disk since may be.
 std::map<std::string, std::uint64_t> count_bytes(const LayerSizes& sizes,
-                                                 std::map<std::string, std::uint64_t>& shut_since) {
-  std::erase_if(shut_since, [&](const auto& one) { return !sizes.layers.contains(one.first); });
+                                                 std::map<std::string, LayerLook>& last) {
+  std::erase_if(last, [&](const auto& one) { return !sizes.layers.contains(one.first); });
   std::map<std::string, std::uint64_t> bytes_of;
   for (const auto& [id, use] : sizes.layers) {
-    std::uint64_t hidden = 0;
-    if (use.has_shut) {
-      const std::uint64_t then = shut_since.try_emplace(id, sizes.on_disk).first->second;
-      hidden = sizes.on_disk - std::min(sizes.on_disk, then);
-    } else {
-      shut_since.erase(id);
-    }
-    bytes_of.emplace(id, use.bytes + hidden);
+    const LayerLook now{use.bytes, sizes.on_disk};
+    if (!use.has_shut) last.insert_or_assign(id, now);
+    const LayerLook& known = last.try_emplace(id, now).first->second;
+    const std::uint64_t more = now.on_disk - std::min(now.on_disk, known.on_disk);
+    bytes_of.emplace(id, std::max(use.bytes, known.bytes + more));
   }
   return bytes_of;
 }
@@ -299,7 +296,7 @@ asio::awaitable<void> SessionManager::bound_layers() {
   if (!sizes || there.expired()) co_return;  // tried again by the next sweep
   constexpr int kShareOfTime = 20;
   next_measure_ = Clock::now() + (Clock::now() - begun) * kShareOfTime;
-  const std::map<std::string, std::uint64_t> bytes_of = count_bytes(*sizes, shut_since_);
+  const std::map<std::string, std::uint64_t> bytes_of = count_bytes(*sizes, last_looks_);
   std::uint64_t total = 0;
   for (const auto& [id, bytes] : bytes_of) total += bytes;
   const bool is_full = total > settings_.most_layer_bytes;

@@ -283,7 +283,8 @@ Result<void> Preparer::add_authority(Draft& draft) {
   }
   draft.spec.paths.merge(handed.paths);
   std::vector<Rule> own;
-  for (const std::string& path : hidden_.paths()) {
+  TRY(const std::vector<std::string> hidden, hidden_.paths());
+  for (const std::string& path : hidden) {
     TRY(auto place, authority::AbsolutePath::parse(path));
     own.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
   }
@@ -417,7 +418,8 @@ Result<void> Preparer::add_bind(Draft& draft, BindRequest& asked) {
 
 // Handing a place in is a grant like another: within the ceiling, and nothing of ours.
 Result<void> Preparer::check_place(const Draft& draft, const plan::Workspace& place) {
-  for (const std::string& path : hidden_.paths()) {
+  TRY(const std::vector<std::string> hidden, hidden_.paths());
+  for (const std::string& path : hidden) {
     const bool is_inside = host::is_within(place.at.path, path);
     const bool is_around = is_kept(place.mode) && host::is_within(path, place.at.path);
     if (is_inside)

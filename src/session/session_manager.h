@@ -228,8 +228,8 @@ class SessionManager final : public Manager {
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
   std::chrono::steady_clock::time_point next_measure_;    // of all layers
   std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
-  // What the disk held when a layer was first found with a directory that is shut, by its id.
-  std::map<std::string, std::uint64_t> shut_since_;
+  // Of layers by their ids, when they could be looked into last, or were seen first.
+  std::map<std::string, LayerLook> last_looks_;
   std::vector<std::string> doomed_layers_;          // could not be removed yet
   std::set<std::string, std::less<>> kept_layers_;  // although their session is forgotten
   PythonPool<Newborn> python_pool_;

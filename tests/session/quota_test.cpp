@@ -203,7 +203,9 @@ TEST_F(FullTest, ATreeWithoutAnEndEndsItsSession) {
 
 TEST_F(FullTest, ADirectoryThatIsShutHidesNothing) {
   const SessionInfo info = make_session();
-  const std::string shut = "mkdir d; cd d; exec 4>file; cd ..; chmod 000 d; echo done";
+  const std::string shut =
+      "mkdir d; head -c 20000000 /dev/zero > d/before; exec 4>d/file; sleep 0.5; chmod 000 d; "
+      "echo done";
   EXPECT_EQ(run(info, shut).output, "done\n");
   ASSERT_TRUE(await(manager_->layer_bytes()));
   EXPECT_EQ(run(info, "echo here").output, "here\n") << "a mode is nobody's end";

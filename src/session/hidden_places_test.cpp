@@ -1,0 +1,78 @@
+#include "session/hidden_places.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace glovebox::session {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+
+class HiddenPlacesTest : public testing::Test {
+ protected:
+  HiddenPlacesTest() {
+    std::string name = "/tmp/glovebox-hidden-XXXXXX";
+    place_ = ::mkdtemp(name.data());
+    fs::create_directories(place_ / "in/store");
+    std::ofstream(place_ / "token") << "word";
+  }
+  ~HiddenPlacesTest() override { fs::remove_all(place_); }
+
+  std::string at(const char* name) const { return (place_ / name).string(); }
+
+  fs::path place_;
+  HiddenPlaces places_;
+};
+
+TEST_F(HiddenPlacesTest, AreHiddenByNameAndWhereTheyWereMovedTo) {
+  ASSERT_TRUE(places_.open({at("token"), at("missing")}, {at("in/store"), at("later")}));
+  EXPECT_THAT(*places_.paths(),
+              testing::UnorderedElementsAre(at("token"), at("missing"), at("in/store")));
+  fs::rename(place_ / "in", place_ / "out");
+  fs::rename(place_ / "token", place_ / "other");
+  EXPECT_THAT(*places_.paths(), testing::UnorderedElementsAre(at("token"), at("missing"),
+                                                              at("out/store"), at("other")));
+}
+
+TEST_F(HiddenPlacesTest, WhatComesLaterIsHeldWhenItIsThere) {
+  ASSERT_TRUE(places_.open({}, {at("later")}));
+  EXPECT_TRUE(places_.paths()->empty());
+  fs::create_directories(place_ / "later");
+  EXPECT_THAT(*places_.paths(), Contains(at("later")));
+  fs::rename(place_ / "later", place_ / "moved");
+  EXPECT_THAT(*places_.paths(), Contains(at("moved")));
+}
+
+TEST_F(HiddenPlacesTest, WhatIsGoneIsForgotten) {
+  ASSERT_TRUE(places_.open({at("token")}, {}));
+  for (std::size_t i = 0; i < 2 * HiddenPlaces::kMostHeld; ++i) {
+    fs::remove(place_ / "token");
+    std::ofstream(place_ / "token") << i;
+    ASSERT_TRUE(places_.paths()) << i;
+  }
+}
+
+// Whoever may write there could give the name to others until nobody remembers the first.
+TEST_F(HiddenPlacesTest, NothingIsForgottenForWhatTookItsName) {
+  ASSERT_TRUE(places_.open({}, {at("in/store")}));
+  fs::rename(place_ / "in", place_ / "out");
+  for (std::size_t i = 0; i < 2 * HiddenPlaces::kMostHeld; ++i) {
+    fs::create_directories(place_ / "in/store");
+    const auto paths = places_.paths();
+    if (!paths) {
+      EXPECT_NE(paths.error().message.find("again and again"), std::string::npos);
+      return;
+    }
+    ASSERT_THAT(*paths, Contains(at("out/store"))) << i;
+    fs::rename(place_ / "in", place_ / ("in" + std::to_string(i)));
+  }
+  FAIL() << "so many are not held";
+}
+
+}  // namespace
+}  // namespace glovebox::session
