@@ -399,12 +399,6 @@ void append(std::vector<double>& all, const std::vector<double>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-void print_connects(const char* name, const std::vector<double>& us, double direct) {
-  const double p50 = percentile(us, 0.5);
-  std::printf("%-44s p50 %8.1f us   p99 %8.1f us   %+8.1f us\n", name, p50, percentile(us, 0.99),
-              p50 - direct);
-}
-
 struct Ports {
   int server, quiet, proxy, quiet_proxy;
 };
@@ -428,10 +422,13 @@ Result<void> measure(int rounds, Worker& outside, Worker& first, const Ports& po
     append(proxied_mb, f);
   }
   const double base = percentile(direct, 0.5);
-  print_connects("connect, direct", direct, base);
-  print_connects("connect, through the broker", brokered, base);
-  print_connects("connect, through a proxy (HTTP CONNECT)", proxied, base);
-  print_connects("connect, through a proxy (SOCKS 5)", socks, base);
+  print_table({{"connect, direct", {}, direct},
+               {"connect, through the broker", {}, brokered},
+               {"connect, through a proxy (HTTP CONNECT)", {}, proxied},
+               {"connect, through a proxy (SOCKS 5)", {}, socks}},
+              {"connect, direct"});
+  print_figure("connect through the broker, beyond a direct one", percentile(brokered, 0.5) - base,
+               "us", at_most(60));
   const double base_mb = percentile(direct_mb, 0.5);
   for (const auto& [name, values] : {std::pair("transfer, direct", &direct_mb),
                                      {"transfer, through the broker", &brokered_mb},
@@ -439,11 +436,14 @@ Result<void> measure(int rounds, Worker& outside, Worker& first, const Ports& po
     const double p50 = percentile(*values, 0.5);
     std::printf("%-44s p50 %8.0f MB/s %35.1f %%\n", name, p50, 100 * p50 / base_mb);
   }
-
+  print_figure("transfer through the broker, of a direct one",
+               100 * percentile(brokered_mb, 0.5) / base_mb, "%", at_least(97));
+  print_figure("transfer through a proxy, of a direct one",
+               100 * percentile(proxied_mb, 0.5) / base_mb, "%");
   return {};
 }
 
-struct Asked {
+struct Question {
   const char* name;
   Worker& worker;
   const char* question;
@@ -451,15 +451,16 @@ struct Asked {
 };
 
 // Asks in turn, so that what disturbs one disturbs all, and compares with the first.
-Result<void> compare(int rounds, std::vector<Asked> all) {
+Result<void> compare(int rounds, std::vector<Question> all) {
   for (int i = 0; i < rounds; ++i) {
-    for (Asked& each : all) {
+    for (Question& each : all) {
       TRY(const auto answer, each.worker.ask(each.question));
       append(each.us, answer);
     }
   }
-  const double base = percentile(all.front().us, 0.5);
-  for (const Asked& each : all) print_connects(each.name, each.us, base);
+  std::vector<Row> rows;
+  for (const Question& each : all) rows.push_back({each.name, {}, each.us});
+  print_table(rows, {all.front().name});
   return {};
 }
 
@@ -494,10 +495,11 @@ Result<void> measure_beside(int rounds, const char* name, const char* act, Worke
     append(rates, rate);
   }
   const double alone = percentile(quiet, 0.5);
-  print_connects("a second box alone", quiet, alone);
-  print_connects(name, beside, alone);
-  std::printf("%-44s %.0f a second (10000 asked for); the second box: %.2f times\n", "  which made",
-              percentile(rates, 0.5), percentile(beside, 0.5) / alone);
+  print_table({{"connect of a box alone", {}, quiet}, {name, {}, beside}},
+              {"connect of a box alone"});
+  std::printf("%-44s %.0f a second (10000 asked for)\n", "  which made", percentile(rates, 0.5));
+  print_figure(std::string("connect of a box ") + name, percentile(beside, 0.5) / alone, "x",
+               at_most(2));
   return {};
 }
 

@@ -149,6 +149,8 @@ void print_times(const std::vector<BoxTimes>& times) {
     const double first = median(times, 0, kCompared, which);
     const double after = median(times, last, kCompared, which);
     std::printf("%-34s %12.1f %12.1f %8.3f\n", name, first, after, after / first);
+    print_figure(fmt::format("{}: the last hundred of {} boxes, of the first", name, times.size()),
+                 after / first, "x");
   }
 }
 
@@ -178,6 +180,8 @@ bool print_holdings(const Holdings& before, const Holdings& after) {
                 static_cast<unsigned long long>(line.after), ratio);
     grew = grew || (!line.may_grow && line.after > line.before);
   }
+  print_note(grew ? "boxes left something behind"
+                  : "no mount, cgroup, descriptor or process of a box was left behind");
   return grew;
 }
 

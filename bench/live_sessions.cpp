@@ -145,13 +145,14 @@ void measure_turnover(Managed& bench, int total, int at_a_time) {
   }
   bench.loop().restart();
   while (ended < at_a_time) bench.loop().run_one();
-  std::printf(
-      "create + run + delete, %2d at a time: %4.0f/s; %.1f ms of CPU each; p50 %.1f + %.1f + %.1f "
-      "ms; "
-      "%d failed\n",
-      at_a_time, total / seconds_since(start), (cpu_of_all() - cpu) / total,
-      percentile(lives.create, 0.5), percentile(lives.run, 0.5), percentile(lives.remove, 0.5),
-      lives.failed);
+  if (lives.failed > 0) print_note(fmt::format("{} sessions failed", lives.failed));
+  const auto named = [at_a_time](const char* what) {
+    return fmt::format("{}, {} at a time", what, at_a_time);
+  };
+  print_figure(named("create + run + delete"), total / seconds_since(start), "/s");
+  std::printf("  %.1f ms of CPU each; p50 %.1f + %.1f + %.1f ms\n", (cpu_of_all() - cpu) / total,
+              percentile(lives.create, 0.5), percentile(lives.run, 0.5),
+              percentile(lives.remove, 0.5));
 }
 
 // The same bytes through a pipe of this process's own.
@@ -181,15 +182,19 @@ Result<void> measure_stream(Managed& bench) {
   TRY(const SessionInfo info, bench.await(bench.manager().create(bench.request())));
   TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
   const std::string text = "head -c " + std::to_string(kStreamed) + " /dev/zero";
+  std::vector<double> parts;
   for (int i = 0; i < 3; ++i) {
     TRY(const double bare, pipe_seconds());
     Count count;
     const auto start = Clock::now();
     TRY_VOID(bench.await(live->run(code(text.c_str()), count)));
     const double session = seconds_since(start);
-    std::printf("1 GiB of output: pipe %.0f MiB/s, session %.0f MiB/s (%.0f %%)\n", 1024 / bare,
-                1024 / session, 100 * bare / session);
+    std::printf("1 GiB of output: pipe %.0f MiB/s, session %.0f MiB/s\n", 1024 / bare,
+                1024 / session);
+    parts.push_back(100 * bare / session);
   }
+  print_figure("1 GiB of output through a session, of a pipe", percentile(parts, 0.5), "%",
+               at_least(80));
   return bench.await(bench.manager().remove(info.id, LayerFate::Remove));
 }
 
@@ -219,26 +224,58 @@ std::uint64_t memory_of_all() {
   return kib << 10;
 }
 
-Result<void> measure_idle(Managed& bench, int many) {
-  const std::uint64_t before = memory_of_all();
-  Count count;
+// What one more session costs while many live, and what a run in one of them does.
+struct Crowd {
   std::vector<std::string> ids;
-  const auto start = Clock::now();
-  for (int i = 0; i < many; ++i) {
-    TRY(const SessionInfo info, bench.await(bench.manager().create(bench.request())));
-    TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
-    TRY_VOID(bench.await(live->run(code("cd /tmp; x=1"), count)));
-    ids.push_back(info.id);
+  std::vector<double> made_ms;
+
+  Result<void> grow_to(Managed& bench, std::size_t many) {
+    Count count;
+    made_ms.clear();
+    while (ids.size() < many) {
+      const auto start = Clock::now();
+      TRY(const SessionInfo info, bench.await(bench.manager().create(bench.request())));
+      TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(info.id));
+      TRY_VOID(bench.await(live->run(code("cd /tmp; x=1"), count)));
+      made_ms.push_back(seconds_since(start) * 1000);
+      ids.push_back(info.id);
+    }
+    return {};
   }
-  const double made = seconds_since(start);
-  const std::uint64_t after = memory_of_all();
-  std::printf(
-      "%d live sessions: made in %.1f s one after another, %.0f KiB each (PSS, all "
-      "processes)\n",
-      many, made, static_cast<double>(after - before) / many / 1024);
-  for (const std::string& id : ids) {
+  // In milliseconds, in sessions all over the crowd.
+  Result<double> run_once(Managed& bench) {
+    Count count;
+    std::vector<double> took;
+    for (std::size_t i = 0; i < 200; ++i) {
+      TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(ids[i * 7 % ids.size()]));
+      const auto start = Clock::now();
+      TRY_VOID(bench.await(live->run(code(":"), count)));
+      took.push_back(seconds_since(start) * 1000);
+    }
+    return percentile(took, 0.5);
+  }
+};
+
+// One plot is made of these figures: their names end with the number of sessions.
+Result<void> measure_scaling(Managed& bench) {
+  const std::uint64_t before = memory_of_all();
+  Crowd crowd;
+  for (const std::size_t many : {1U, 10U, 100U, 500U, 1'000U}) {
+    TRY_VOID(crowd.grow_to(bench, many));
+    TRY(const double run_ms, crowd.run_once(bench));
+    const double each =
+        static_cast<double>(memory_of_all() - before) / 1024 / static_cast<double>(many);
+    const auto named = [many](const char* what) { return fmt::format("{}, live: {}", what, many); };
+    print_figure(named("create and first run"), percentile(crowd.made_ms, 0.5), "ms");
+    print_figure(named("run of ':'"), run_ms, "ms");
+    print_figure(named("memory of an idle session (PSS)"), each, "KiB",
+                 many >= 100 ? std::optional(at_most(2048)) : std::nullopt);
+  }
+  const auto start = Clock::now();
+  for (const std::string& id : crowd.ids) {
     TRY_VOID(bench.await(bench.manager().remove(id, LayerFate::Remove)));
   }
+  print_figure("end of a session, of 1,000", seconds_since(start), "ms");
   return {};
 }
 
@@ -249,7 +286,7 @@ Result<void> run(int rounds) {
   TRY_VOID(compare_runs(*bench, rounds));
   for (const int at_a_time : {1, 2, 4, 8, 32}) measure_turnover(*bench, rounds, at_a_time);
   TRY_VOID(measure_stream(*bench));
-  return measure_idle(*bench, 500);
+  return measure_scaling(*bench);
 }
 
 }  // namespace

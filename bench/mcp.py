@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tests", "mcp"))
 from client import Server  # noqa: E402
+from support.figures import figure, record  # noqa: E402
 
 LOOP = "import sys\nfor line in sys.stdin: print(eval(line), flush=True)"
 
@@ -20,6 +21,8 @@ def percentiles(name, seconds):
     ordered = sorted(seconds)
     at = lambda part: ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e6
     print("%-28s p50 %9.0f us   p99 %9.0f us   n %d" % (name, at(0.5), at(0.99), len(ordered)))
+    record(table="start to initialize", what=name, rounds=len(ordered), p50_us=round(at(0.5), 1), p99_us=round(at(0.99), 1))
+    return at(0.5) / 1e3
 
 
 def timed(work):
@@ -38,7 +41,7 @@ def starts(cwd, rounds):
     for _ in range(rounds):
         seconds.append(timed(once))
         servers.pop().close()
-    percentiles("start to initialize", seconds)
+    figure("start to the answer to initialize", percentiles("start to initialize", seconds), "ms", at_most=30)
 
 
 def first_results(cwd, rounds):
@@ -50,7 +53,7 @@ def first_results(cwd, rounds):
         server.repl("1+1")
         seconds.append(time.perf_counter() - began)
         server.close()
-    percentiles("start to first result", seconds)
+    figure("start to the first result of Python", percentiles("start to first result", seconds), "ms", at_most=150)
 
 
 def calls(cwd, rounds):
@@ -70,7 +73,7 @@ def calls(cwd, rounds):
     for _ in range(rounds):
         boxed.append(timed(lambda: server.repl("1+1")))
         bare.append(timed(ask_plain))
-    percentiles("repl 1+1, warm", boxed)
+    figure("call of 1+1 in a warm session", percentiles("repl 1+1, warm", boxed), "ms", at_most=1)
     percentiles("plain Python behind a pipe", bare)
     plain.stdin.close()
     plain.wait()

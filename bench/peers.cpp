@@ -110,7 +110,7 @@ Result<void> run(int rounds) {
   for (const Peer& peer : all_peers(filter.get(), bundle)) {
     (void)::lseek(filter.get(), 0, SEEK_SET);
     const auto runs = try_once(peer);
-    notes.push_back(fmt::format("{:<26} {}", peer.name, runs ? peer.says : runs.error().message));
+    notes.push_back(fmt::format("{}: {}", peer.name, runs ? peer.says : runs.error().message));
     if (!runs) continue;
     rows.push_back({peer.name, [argv = peer.argv, &filter] {
                       (void)::lseek(filter.get(), 0, SEEK_SET);
@@ -122,7 +122,7 @@ Result<void> run(int rounds) {
               host_line().c_str(), ::getuid(), rounds, kCommand);
   print_table(rows, {"vfork+exec", "bubblewrap with a filter"});
   std::puts("");
-  for (const std::string& note : notes) std::puts(note.c_str());
+  for (const std::string& note : notes) print_note(note);
   std::filesystem::remove_all(bundle);
   return {};
 }

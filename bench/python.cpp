@@ -108,6 +108,8 @@ Result<void> compare_starts(Managed& bench, int rounds) {
   TRY_VOID(run_rounds(rows, rounds));
   std::erase_if(rows, [&](const Row& row) { return row.name == pause.name; });
   print_table(rows, {kBubblewrap});
+  print_ratio(rows, kSession, kBubblewrap, at_most(0.20));
+  print_ratio(rows, kCell, kBubblewrap, at_most(0.20));
   return {};
 }
 
@@ -119,14 +121,16 @@ Result<void> measure_messages(Managed& bench) {
                          }}};
   TRY_VOID(run_rounds(rows, 2000));
   print_table(rows, {});
+  print_figure("exec, post and answer through the C++ interface", percentile(rows.front().us, 0.5),
+               "us", at_most(150));
   auto start = Clock::now();
   TRY(const std::size_t posts, box.exec("for i in range(50000): post(i)"));
-  std::printf("messages from one session      %10.0f /s\n",
-              static_cast<double>(posts) / seconds_since(start));
+  print_figure("messages from one session", static_cast<double>(posts) / seconds_since(start), "/s",
+               at_least(10'000));
   start = Clock::now();
   TRY(const std::size_t large, box.exec("x = b'x' * (1 << 20)\nfor i in range(400): post(x)"));
-  std::printf("bytes in values of 1 MiB       %10.0f MiB/s\n",
-              static_cast<double>(large) / seconds_since(start));
+  print_figure("bytes in values of 1 MiB", static_cast<double>(large) / seconds_since(start),
+               "MiB/s", at_least(300));
   return box.remove();
 }
 
@@ -192,10 +196,10 @@ Result<void> measure_guard(Managed& bench) {
     held.add(post.bytes.substr(values + 1));
   }
   (void)::unlink(file.c_str());  // in /tmp, and ours
-  std::printf("a loop in Python, guarded      %+9.1f %% (of one without a box %+.1f %%)\n",
-              (held.loop / inside.loop - 1) * 100, (held.loop / outside.loop - 1) * 100);
-  std::printf("opening a file, guarded        %+9.2f us (bare %.2f us; without a box %.2f us)\n",
-              (held.open - inside.open) * 1e6, inside.open * 1e6, outside.open * 1e6);
+  print_figure("guard on a loop in Python", (held.loop / inside.loop - 1) * 100, "%", at_most(5));
+  print_figure("guard on opening a file", (held.open - inside.open) * 1e6, "us", at_most(2));
+  print_figure("opening a file in the box, unguarded", inside.open * 1e6, "us");
+  print_figure("opening a file without a box", outside.open * 1e6, "us");
   return box.remove();
 }
 
@@ -228,8 +232,9 @@ Result<void> measure_memory(Managed& bench, int sessions) {
     boxes.push_back(std::move(box));
   }
   TRY(const auto memory, private_memory("glovebox-bench-"));
-  std::printf("private memory of %zu interpreters %8.2f MiB each\n", memory.second,
-              static_cast<double>(memory.first) / 1024 / static_cast<double>(memory.second));
+  print_figure(fmt::format("private memory of {} interpreters, each", memory.second),
+               static_cast<double>(memory.first) / 1024 / static_cast<double>(memory.second), "MiB",
+               at_most(6));
   for (Box& box : boxes) TRY_VOID(box.remove());
   return {};
 }

@@ -14,6 +14,7 @@ import sys
 import time
 
 import glovebox as gb
+from support.figures import figure
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 MIB = 1 << 20
@@ -58,10 +59,6 @@ def interleaved(rounds, work, plain):
     return [statistics.median(column) for column in zip(*pairs, strict=True)], sorted(pair[0] for pair in pairs)
 
 
-def row(name, value, unit, beside=""):
-    print(f"{name:<44} {value:>10.1f} {unit:<8} {beside}")
-
-
 def round_trip(box, mirror):
     def work():
         box.exec("post(1)")
@@ -70,22 +67,22 @@ def round_trip(box, mirror):
     for _ in range(500):  # the service has just started, and readies interpreters beside this
         work()
     (median, plain), ordered = interleaved(ROUNDS, work, mirror.bounce)
-    row("exec, post, recv", median * 1e6, "us", f"p95 {ordered[int(len(ordered) * 0.95)] * 1e6:.0f} us; "
-        f"{median / plain:.1f} x a byte there and back ({plain * 1e6:.0f} us)")
+    figure("exec, post, recv", median * 1e6, "us", at_most=300, beside=f"p95 {ordered[int(len(ordered) * 0.95)] * 1e6:.0f} us; "
+           f"{median / plain:.1f} x a byte there and back ({plain * 1e6:.0f} us)")
 
     def echo(value):
         return value
 
     box.call(echo, 1)
     (median, plain), _ = interleaved(ROUNDS, lambda: box.call(echo, 1), mirror.bounce)
-    row("call of a function that was sent", median * 1e6, "us", f"{median / plain:.1f} x")
+    figure("call of a function that was sent", median * 1e6, "us", beside=f"{median / plain:.1f} x")
 
 
 def messages(box):
     count = 20_000
     box.exec(f"for i in range({count}): post(i)")
     rate = count / timed(lambda: [box.recv() for _ in range(count)])
-    row("messages from one sandbox", rate, "/s")
+    figure("messages from one sandbox", rate, "/s", at_least=10_000)
 
 
 def bytes_values(box, mirror):
@@ -104,13 +101,13 @@ def bytes_values(box, mirror):
     box.exec(f"block = bytes({MIB})").wait()
     plain = [timed(lambda: [mirror.bounce(block) for _ in range(10)]) / 10 for _ in range(3)]
     rates = [count / timed(out) for _ in range(3)]
-    row("1 MiB values out of a sandbox", statistics.median(rates), "MiB/s",
-        f"best {max(rates):.0f}; a socket both ways {1 / min(plain):.0f} MiB/s")
+    figure("1 MiB values out of a sandbox", statistics.median(rates), "MiB/s", at_least=300,
+           beside=f"best {max(rates):.0f}; a socket both ways {1 / min(plain):.0f} MiB/s")
     rates = []
     for _ in range(3):
         box.exec(f"n = 0\nfor _ in range({count}): n += len(recv()) // {MIB}\npost(n)")
         rates.append(count / timed(into))
-    row("1 MiB values into a sandbox", statistics.median(rates), "MiB/s", f"best {max(rates):.0f}")
+    figure("1 MiB values into a sandbox", statistics.median(rates), "MiB/s", at_least=300, beside=f"best {max(rates):.0f}")
 
 
 def spawns(supervisor):
@@ -137,7 +134,7 @@ def spawns(supervisor):
             box = first_result(backend)
             times.append(time.perf_counter() - began)
             box.close()
-        row(f"spawn to the first result, {backend}", statistics.median(times) * 1e3, "ms", f"best {min(times) * 1e3:.1f}")
+        figure(f"spawn to the first result, {backend}", statistics.median(times) * 1e3, "ms", beside=f"best {min(times) * 1e3:.1f}")
 
 
 def main():

@@ -78,6 +78,16 @@ class PipedShell {
   pid_t pid_ = 0;
 };
 
+constexpr const char* kPlainTiny = "vfork+exec, tiny static program";
+constexpr const char* kPipedBuiltin = "bash in bubblewrap behind a pipe, builtin";
+constexpr const char* kPipedTiny = "bash in bubblewrap behind a pipe, tiny program";
+constexpr const char* kBubblewrapBash = "bubblewrap + bash -c 'echo hi'";
+constexpr const char* kBuiltin = "session, builtin";
+constexpr const char* kTinyFromShell = "session, tiny program from the shell";
+constexpr const char* kFirstOutput = "session from nothing to its first output";
+constexpr const char* kParkedFirstOutput =
+    "session in a parked box, from nothing to its first output";
+
 Result<void> ignore(guest::Stream, std::string_view) { return {}; }
 
 Result<void> run_code(session::Session& session, const session::RunRequest& request) {
@@ -107,22 +117,22 @@ Result<void> run(int rounds) {
   direct.argv = {kTiny};
 
   std::vector<Row> rows{
-      {"vfork+exec, tiny static program", [] { return spawn_and_wait({kTiny}); }},
-      {"bash in bubblewrap behind a pipe, builtin", [&] { return piped.run("echo hi"); }},
-      {"session, builtin", [&] { return run_code(warm, builtin); }},
-      {"bash in bubblewrap behind a pipe, tiny program", [&] { return piped.run(kTiny); }},
-      {"session, tiny program from the shell", [&] { return run_code(warm, external); }},
+      {kPlainTiny, [] { return spawn_and_wait({kTiny}); }},
+      {kPipedBuiltin, [&] { return piped.run("echo hi"); }},
+      {kBuiltin, [&] { return run_code(warm, builtin); }},
+      {kPipedTiny, [&] { return piped.run(kTiny); }},
+      {kTinyFromShell, [&] { return run_code(warm, external); }},
       {"session, tiny program without a shell", [&] { return run_code(warm, direct); }},
-      {"bubblewrap + bash -c 'echo hi'",
+      {kBubblewrapBash,
        [] {
          return spawn_and_wait(bubblewrap(kNoFilter, {"/bin/bash", "-c", "echo hi >/dev/null"}));
        }},
-      {"session from nothing to its first output",
+      {kFirstOutput,
        [&]() -> Result<void> {
          TRY(session::Session fresh, session::Session::start(launcher, plan, {}));
          return run_code(fresh, builtin);
        }},
-      {"session in a parked box, from nothing to its first output",
+      {kParkedFirstOutput,
        [&]() -> Result<void> {
          session::SessionSettings settings;
          settings.keep_parked = 4;
@@ -132,8 +142,11 @@ Result<void> run(int rounds) {
   };
   TRY_VOID(run_rounds(rows, rounds));
   std::printf("%s; uid %u; %d interleaved rounds\n", host_line().c_str(), ::getuid(), rounds);
-  print_table(rows,
-              {"bash in bubblewrap behind a pipe, builtin", "bubblewrap + bash -c 'echo hi'"});
+  print_table(rows, {kPipedBuiltin, kBubblewrapBash});
+  print_ratio(rows, kBuiltin, kPipedBuiltin, at_most(2));
+  print_ratio(rows, kTinyFromShell, kPipedTiny, at_most(2));
+  print_ratio(rows, kFirstOutput, kBubblewrapBash, at_most(0.35));
+  print_ratio(rows, kParkedFirstOutput, kBubblewrapBash, at_most(0.15));
   piped.stop();
   std::filesystem::remove(kTiny);
   return {};

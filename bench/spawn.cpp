@@ -21,6 +21,15 @@ namespace {
 
 constexpr std::uint32_t kParked = 4;
 
+constexpr const char* kPlainTiny = "vfork+exec, tiny static program";
+constexpr const char* kPlainTrue = "vfork+exec, /usr/bin/true";
+constexpr const char* kColdTiny = "running launcher, cold box, limits, tiny program";
+constexpr const char* kParkedTiny = "running launcher, parked box, limits, tiny program";
+constexpr const char* kParkedTrue = "running launcher, parked box, limits, /usr/bin/true";
+constexpr const char* kCommandTrue = "glovebox run -- true";
+constexpr const char* kBubblewrapTiny = "bubblewrap, tiny program";
+constexpr const char* kBubblewrapTrue = "bubblewrap, true";
+
 Result<void> one_box(launch::LauncherClient& client, const plan::LaunchPlan& plan,
                      std::uint32_t keep_parked = 0) {
   TRY(const launch::RemoteBox box, client.start_box(plan, {0, 1, 2}, keep_parked));
@@ -42,6 +51,14 @@ Result<plan::LaunchPlan> plan_for(const std::vector<std::string>& command) {
   return plan::make_plan(spec, facts);
 }
 
+void print_figures(const std::vector<Row>& rows) {
+  print_ratio(rows, kColdTiny, kPlainTiny, at_most(3));
+  print_ratio(rows, kColdTiny, kBubblewrapTiny, at_most(0.15));
+  print_ratio(rows, kParkedTiny, kPlainTiny, at_most(2));
+  print_ratio(rows, kParkedTrue, kPlainTrue, at_most(1.15));
+  print_ratio(rows, kCommandTrue, kBubblewrapTrue, at_most(0.40));
+}
+
 Result<void> run(int rounds) {
   TRY(const std::string tiny, install_tiny());
   TRY(const UniqueFd filter, bubblewrap_filter());
@@ -57,28 +74,24 @@ Result<void> run(int rounds) {
   };
 
   std::vector<Row> rows{
-      {"vfork+exec, tiny static program", [&] { return spawn_and_wait({tiny}); }},
-      {"vfork+exec, /usr/bin/true", [] { return spawn_and_wait({"/usr/bin/true"}); }},
-      {"running launcher, cold box, limits, tiny program",
-       [&] { return one_box(client, tiny_plan); }},
+      {kPlainTiny, [&] { return spawn_and_wait({tiny}); }},
+      {kPlainTrue, [] { return spawn_and_wait({"/usr/bin/true"}); }},
+      {kColdTiny, [&] { return one_box(client, tiny_plan); }},
       {"running launcher, cold box, limits, /usr/bin/true",
        [&] { return one_box(client, true_plan); }},
-      {"running launcher, parked box, limits, tiny program",
-       [&] { return one_box(parking, tiny_plan, kParked); }},
-      {"running launcher, parked box, limits, /usr/bin/true",
-       [&] { return one_box(parking, true_plan, kParked); }},
+      {kParkedTiny, [&] { return one_box(parking, tiny_plan, kParked); }},
+      {kParkedTrue, [&] { return one_box(parking, true_plan, kParked); }},
       {"glovebox run -- tiny program",
        [&] { return spawn_and_wait({glovebox, "run", "--", tiny}); }},
-      {"glovebox run -- true",
-       [&] { return spawn_and_wait({glovebox, "run", "--", "/usr/bin/true"}); }},
-      {"bubblewrap, tiny program", [&] { return with_filter({tiny}); }},
-      {"bubblewrap, true", [&] { return with_filter({"/usr/bin/true"}); }},
+      {kCommandTrue, [&] { return spawn_and_wait({glovebox, "run", "--", "/usr/bin/true"}); }},
+      {kBubblewrapTiny, [&] { return with_filter({tiny}); }},
+      {kBubblewrapTrue, [&] { return with_filter({"/usr/bin/true"}); }},
   };
   TRY_VOID(run_rounds(rows, rounds));
   std::printf("%s; uid %u; %d interleaved rounds; p50 of the time until the exit status is known\n",
               host_line().c_str(), ::getuid(), rounds);
-  print_table(rows,
-              {"vfork+exec, tiny static program", "vfork+exec, /usr/bin/true", "bubblewrap, true"});
+  print_table(rows, {kPlainTiny, kPlainTrue, kBubblewrapTrue});
+  print_figures(rows);
   std::filesystem::remove(tiny);
   return {};
 }

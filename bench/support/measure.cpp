@@ -29,21 +29,34 @@ Result<double> timed(const Row& row) {
   return took.count();
 }
 
-// The names are ours and hold nothing that JSON would have to escape.
-void append_results(const std::vector<Row>& rows) {
+std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+// `members` is the rest of a JSON object.
+void record(const std::string& members) {
   const char* place = std::getenv("GLOVEBOX_BENCH_RESULTS");
   if (place == nullptr) return;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").filename();
   std::ofstream results(place, std::ios::app);
-  for (const Row& row : rows) {
-    results << fmt::format(
-        R"({{"bench":"{}","what":"{}","uid":{},"rounds":{},"p50_us":{:.1f},"p99_us":{:.1f}}})"
-        "\n",
-        program, row.name, ::getuid(), row.us.size(), percentile(row.us, 0.5),
-        percentile(row.us, 0.99));
-  }
+  results << fmt::format(R"({{"bench":"{}","uid":{},{}}})"
+                         "\n",
+                         program, ::getuid(), members);
+  results.flush();
   GLOVEBOX_CHECK(results.good());
 }
+
+const Row* find_row(const std::vector<Row>& rows, const std::string& name) {
+  const auto found = std::ranges::find(rows, name, &Row::name);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+double p50_of(const Row* row) { return row == nullptr ? NAN : percentile(row->us, 0.5); }
 
 }  // namespace
 
@@ -75,14 +88,42 @@ void print_table(const std::vector<Row>& rows, const std::vector<std::string>& r
     std::string line =
         fmt::format("{:<58} {:>9.0f} {:>9.0f} {:>8.2f}", row.name, p50, p99, p99 / p50);
     for (const std::string& name : relative_to) {
-      const auto base = std::find_if(rows.begin(), rows.end(),
-                                     [&](const Row& other) { return other.name == name; });
-      line += base == rows.end() ? fmt::format(" {:>22}", "-")
-                                 : fmt::format(" {:>22.2f}", p50 / percentile(base->us, 0.5));
+      const double base = p50_of(find_row(rows, name));
+      line +=
+          std::isnan(base) ? fmt::format(" {:>22}", "-") : fmt::format(" {:>22.2f}", p50 / base);
     }
     std::puts(line.c_str());
+    record(fmt::format(R"("table":{},"what":{},"rounds":{},"p50_us":{:.1f},"p99_us":{:.1f})",
+                       json_text(rows.front().name), json_text(row.name), row.us.size(), p50, p99));
   }
-  append_results(rows);
+}
+
+void print_figure(const std::string& name, double value, const std::string& unit,
+                  std::optional<Asked> asked) {
+  std::string line = fmt::format("{:<68} {:>12.2f} {}", name, value, unit);
+  std::string members = fmt::format(R"("figure":{},"value":{:.4f},"unit":{})", json_text(name),
+                                    value, json_text(unit));
+  if (asked) {
+    const bool most = asked->way == Asked::Way::AtMost;
+    const bool reached = most ? value <= asked->bound : value >= asked->bound;
+    line += fmt::format("  (asked: {} {:g}{})", most ? "at most" : "at least", asked->bound,
+                        reached ? "" : "; MISSED");
+    members += fmt::format(R"(,"asked":{:g},"way":"{}","reached":{})", asked->bound,
+                           most ? "at most" : "at least", reached);
+  }
+  std::puts(line.c_str());
+  record(members);
+}
+
+void print_ratio(const std::vector<Row>& rows, const std::string& row, const std::string& base,
+                 std::optional<Asked> asked) {
+  print_figure(row + " / " + base, p50_of(find_row(rows, row)) / p50_of(find_row(rows, base)), "x",
+               asked);
+}
+
+void print_note(const std::string& text) {
+  std::puts(text.c_str());
+  record(fmt::format(R"("note":{})", json_text(text)));
 }
 
 int bench_main(int argc, char** argv, const char* name, int usual_rounds,
