@@ -14,7 +14,7 @@ from pathlib import Path
 
 LAYERS = [
     "base", "authority", "policy", "host", "plan", "launch", "guest", "workspace", "checkpoint",
-    "egress", "backend", "session", "observe", "serve", "mcp", "app",
+    "egress", "backend", "session", "library", "observe", "serve", "mcp", "app",
 ]
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 SOURCES = {".h", ".cpp"}
@@ -52,6 +52,8 @@ def check_source(root, path):
                 yield f"{where}:{number}: <{name}> is our own: include it in quotes"
             continue
         used = name.split("/")[0]
+        if (root / "include" / name).is_file():
+            continue  # the public headers are above everything
         if not (root / "src" / name).is_file():
             yield f'{where}:{number}: "{name}" is no file below src/ (own headers by their full path)'
         elif is_too_low(folder, used):
@@ -63,6 +65,8 @@ def check_outside(root, path):
     where = path.relative_to(root)
     bases = [root / "src", root / where.parts[0], path.parent]
     for number, quote, name in includes(path):
+        if (root / "include" / name).is_file():
+            continue  # public, and included as a user does
         own = any((base / name).is_file() for base in bases)
         if quote == "<" and own and "/" in name:
             yield f"{where}:{number}: <{name}> is our own: include it in quotes"

@@ -1,45 +1,15 @@
-// How failure travels: Result<T>, Error and the TRY macros.
-//
-// A function that can fail returns Result<T>. The error says what was tried, on what, and (where
-// there is one) the remedy, so that whoever prints it need not add anything. A function that
-// returns an error does not log it.
+// How failure travels: Result<T> and Error, which are the library's own (glovebox/error.h), ways to
+// make them, and the TRY macros. A function that returns an error does not log it.
 #pragma once
 
+#include "glovebox/error.h"
+
 #include <fmt/format.h>
-#include <tl/expected.hpp>
 
 #include <string>
 #include <utility>
 
 namespace glovebox {
-
-// Closed on purpose: every face maps these to its own status in one table.
-enum class Code {
-  Invalid,      // the request is malformed
-  Denied,       // the request is understood and not allowed
-  Unsupported,  // this host or build cannot do it, so it is refused rather than weakened
-  NotFound,     // what the request names is not there
-  Exhausted,    // a bound was reached
-  Os,           // a system call, a disk or a peer failed
-};
-
-struct Error {
-  Code code = Code::Os;
-  int os_errno = 0;  // set with Code::Os
-  std::string message;
-
-  friend bool operator==(const Error&, const Error&) = default;
-};
-
-std::string_view to_text(Code code);
-
-// A tl::expected that must be looked at: g++ and clang warn when one is dropped.
-template <class T, class E = Error>
-class [[nodiscard]] Result : public tl::expected<T, E> {
- public:
-  using tl::expected<T, E>::expected;
-  Result(tl::expected<T, E> other) : tl::expected<T, E>(std::move(other)) {}
-};
 
 using tl::unexpected;
 

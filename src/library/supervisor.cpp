@@ -1,0 +1,46 @@
+#include "library/host.h"
+#include "library/request.h"
+
+namespace glovebox {
+
+using session::Manager;
+
+Result<Supervisor> Supervisor::open(const Settings& settings) {
+  TRY(std::shared_ptr<library::Host> host, library::Host::open(settings));
+  return Supervisor(std::move(host));
+}
+
+Supervisor::Supervisor(std::shared_ptr<library::Host> host) : host_(std::move(host)) {}
+
+Supervisor::Supervisor(Supervisor&& other) noexcept = default;
+
+Supervisor& Supervisor::operator=(Supervisor&& other) noexcept {
+  if (this != &other) {
+    if (host_) host_->close();
+    host_ = std::move(other.host_);
+  }
+  return *this;
+}
+
+Supervisor::~Supervisor() {
+  if (host_) host_->close();
+}
+
+Result<Session> Supervisor::start(const Request& request) {
+  TRY(session::SessionRequest order, library::to_request(request));
+  TRY(const session::SessionInfo info,
+      host_->call([&](Manager& manager) { return manager.create(std::move(order)); }));
+  return Session(host_, info.id);
+}
+
+Result<Ran> Supervisor::run(const Request& request, const Command& command) {
+  TRY(Session fresh, start(request));
+  return fresh.run(command);
+}
+
+Result<void> Supervisor::check(const Request& request) {
+  TRY(session::SessionRequest order, library::to_request(request));
+  return host_->call([&](Manager& manager) { return manager.check(std::move(order)); });
+}
+
+}  // namespace glovebox
