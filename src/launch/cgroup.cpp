@@ -5,9 +5,9 @@
 #include "host/cgroup_facts.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <set>
 
@@ -27,20 +27,50 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-std::string cgroup_name(std::uint64_t serial) {
-  return fmt::format("{}{}-{}", kPrefix, ::getpid(), serial);
+// When a process was started, in clock ticks since the machine was, or nothing when that cannot be
+// read. No clock that somebody sets is in it.
+std::optional<std::uint64_t> start_of(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid));
+  if (!text) return std::nullopt;
+  // The 22nd field (proc(5)).
+  std::size_t at = text->rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text->find(' ', at + 1);
+  if (at == std::string::npos) return std::nullopt;
+  std::uint64_t ticks = 0;
+  std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
+  return ticks;
 }
 
-// The process in "glovebox-<pid>-<n>", or nothing for a name that is not ours.
-std::optional<pid_t> owner_of(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
+// Names the process that owns it: a number that another process has got since is told by the start.
+std::string cgroup_name(std::uint64_t serial) {
+  static const std::optional<std::uint64_t> start = start_of(::getpid());
+  if (!start) return fmt::format("{}{}-{}", kPrefix, ::getpid(), serial);
+  return fmt::format("{}{}-{}-{}", kPrefix, ::getpid(), *start, serial);
+}
+
+struct Owner {
   pid_t pid = 0;
-  const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  if (problem != std::errc() || end == name.data() + name.size() || *end != '-' || pid <= 0) {
-    return std::nullopt;
+  std::optional<std::uint64_t> start{};
+
+  bool is_gone() const {
+    if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
+    const auto started = start ? start_of(pid) : std::nullopt;
+    return started && *started != *start;
   }
-  return pid;
+};
+
+// The process in "glovebox-<pid>-<start>-<n>" or "glovebox-<pid>-<n>", or nothing for a name that
+// is not ours.
+std::optional<Owner> owner_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const char* const last = name.data() + name.size();
+  Owner owner;
+  const auto [end, problem] = std::from_chars(name.data() + kPrefix.size(), last, owner.pid);
+  if (problem != std::errc() || end == last || *end != '-' || owner.pid <= 0) return std::nullopt;
+  std::uint64_t start = 0;
+  const auto [rest, other] = std::from_chars(end + 1, last, start);
+  if (other == std::errc() && rest != last && *rest == '-') owner.start = start;
+  return owner;
 }
 
 // The number after `key` in "key value" lines.
@@ -76,50 +106,27 @@ std::string read_events(const UniqueFd& fd) {
   return {text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
-// How long a process has been there, in seconds, or nothing when that cannot be read.
-std::optional<double> age_of(pid_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid));
-  if (!text) return std::nullopt;
-  // The 22nd field: the start, in clock ticks since the machine started (proc(5)).
-  std::size_t at = text->rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text->find(' ', at + 1);
-  std::uint64_t ticks = 0;
-  if (at == std::string::npos) return std::nullopt;
-  std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<double>(now.tv_sec) -
-         static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+bool remove_directory(BorrowedFd parent, const std::string& name) {
+  return ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 
-// Whether a directory named for a process is older than that process: its launcher is gone, and
-// another process has got the number since.
-bool is_older_than(const UniqueFd& parent, const char* name, double age) {
-  constexpr double kDoubt = 2;  // seconds; both clocks are read coarsely
-  struct stat info{};
-  if (::fstatat(parent.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<double>(now.tv_sec - info.st_ctim.tv_sec) > age + kDoubt;
-}
-
-void sweep(const UniqueFd& parent) {
+// Removes what killed launchers left. Returns what still holds processes.
+std::vector<std::string> sweep(const UniqueFd& parent) {
+  std::vector<std::string> busy;
   const int fd = ::openat(parent.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) return busy;
   const std::unique_ptr<DIR, CloseDirectory> directory(::fdopendir(fd));
   if (!directory) {
     ::close(fd);
-    return;
+    return busy;
   }
   while (const dirent* entry = ::readdir(directory.get())) {
     const auto owner = owner_of(entry->d_name);
-    if (!owner) continue;
-    const bool is_gone = ::kill(*owner, 0) != 0 && errno == ESRCH;
-    const auto age = is_gone ? std::nullopt : age_of(*owner);
-    if (!is_gone && (!age || !is_older_than(parent, entry->d_name, *age))) continue;
-    // A directory that still holds processes stays (EBUSY); the next sweep finds it again.
-    (void)::unlinkat(parent.get(), entry->d_name, AT_REMOVEDIR);
+    if (!owner || !owner->is_gone()) continue;
+    if (!remove_directory(parent, entry->d_name) && errno == EBUSY)
+      busy.emplace_back(entry->d_name);
   }
+  return busy;
 }
 
 }  // namespace
@@ -307,16 +314,28 @@ bool Cgroup::remove() {
 }
 
 void Cgroup::sweep_leftovers() const {
-  for (const Part& part : parts_) sweep(part.parent);
+  // What still holds processes is found again by the next box.
+  for (const Part& part : parts_) (void)sweep(part.parent);
 }
 
-void sweep_leftovers(const host::CgroupFacts& facts) {
+void LeftoverCgroups::find(const host::CgroupFacts& facts) {
   std::set<std::string> parents;
   for (const auto& [controller, parent] : facts.parents) parents.insert(parent);
   for (const std::string& parent : parents) {
-    const auto opened = open_file(parent, O_RDONLY | O_DIRECTORY);
-    if (opened) sweep(*opened);
+    auto opened = open_file(parent, O_RDONLY | O_DIRECTORY);
+    if (!opened) continue;
+    auto busy = sweep(*opened);
+    if (!busy.empty()) places_.push_back({*std::move(opened), std::move(busy)});
   }
+}
+
+void LeftoverCgroups::remove() {
+  for (Place& place : places_) {
+    std::erase_if(place.names, [&](const std::string& name) {
+      return remove_directory(place.parent, name) || errno != EBUSY;
+    });
+  }
+  std::erase_if(places_, [](const Place& place) { return place.names.empty(); });
 }
 
 }  // namespace glovebox::launch

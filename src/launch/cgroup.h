@@ -6,8 +6,8 @@
 // directories are empty as soon as init has reaped the command. Version 2: one directory; the box
 // is cloned into it (CLONE_INTO_CGROUP).
 //
-// Leftovers of launchers that were killed are found by name ("glovebox-<pid>-<n>" with no such
-// process any more) and removed by the next launcher.
+// Leftovers of launchers that were killed are found by name ("glovebox-<pid>-<start>-<n>" with no
+// such process any more) and removed by the next launcher.
 #pragma once
 
 #include "base/result.h"
@@ -90,8 +90,22 @@ class Cgroup {
   UniqueFd memory_control_;
 };
 
-// The same for every place where boxes of this host get cgroups: what a launcher does first.
-void sweep_leftovers(const host::CgroupFacts& facts);
+// The same for every place where boxes of this host get cgroups: what a launcher does first. The
+// boxes of one that was killed just now are still ending then, so what is not empty is kept in
+// mind.
+class LeftoverCgroups {
+ public:
+  void find(const host::CgroupFacts& facts);
+  // Those of them that are empty by now.
+  void remove();
+
+ private:
+  struct Place {
+    UniqueFd parent;
+    std::vector<std::string> names;
+  };
+  std::vector<Place> places_;
+};
 
 // What the kernel has counted so far for a box that somebody else started: reading needs no
 // privilege. `name` is the cgroup's; what cannot be read is left out.

@@ -138,7 +138,7 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   launcher.own_uid_ = facts.uid;
   launcher.own_gid_ = facts.gid;
   if (life == Life::OneBox) return launcher;
-  sweep_leftovers(facts.cgroups);
+  launcher.leftovers_.find(facts.cgroups);
   if (facts.tier == host::Tier::User) TRY_VOID(launcher.enter_user_namespace());
   TRY_VOID(launcher.enter_mount_namespace());
   TRY(launcher.null_, open_file("/dev/null", O_RDWR));
@@ -405,6 +405,7 @@ Result<Cgroup> Launcher::make_cgroup(const plan::PlanView& plan) {
 }
 
 bool Launcher::stock_up() {
+  leftovers_.remove();
   if (const plan::PlanView* plan = cgroups_.wanted()) {
     // What cannot be made ahead is made, or refused with its reason, when it is asked for.
     if (!go_outside()) return false;

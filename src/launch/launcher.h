@@ -109,6 +109,7 @@ class Launcher {
   UniqueFd base_view_;
   NetworkPool networks_;
   CgroupPool cgroups_;
+  LeftoverCgroups leftovers_;
   UniqueFd null_;  // the standard streams of a parked box
   ParkedBoxes parked_;
 };

@@ -27,7 +27,7 @@ ApiError create_refusal(const Error& error) {
     refused.code = "RUNTIME_ERROR";
   } else if (error.code == Code::Exhausted) {
     refused.headers.push_back({"Retry-After", "5"});
-  } else if (error.code == Code::Os) {
+  } else if (error.code == Code::Os && refused.status != 507) {
     refused.status = 500;
     refused.code = "RUNTIME_ERROR";
   }

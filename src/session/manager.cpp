@@ -124,6 +124,7 @@ Result<void> SessionManager::recover() {
   TRY(std::vector<StoredSession> stored, store_->load());
   for (StoredSession& one : stored) {
     const EntryPointer entry = adopt(std::move(one));
+    last_creation_ = std::max(last_creation_, entry->record.info.created_at);
     sessions_.emplace(entry->record.info.id, entry);
   }
   return remove_unknown_layers();

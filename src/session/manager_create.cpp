@@ -220,12 +220,18 @@ asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepar
   (void)co_await on_pool(pool_, work);
 }
 
+WallTime SessionManager::next_creation() {
+  constexpr std::chrono::microseconds kStep{1};
+  last_creation_ = std::max(std::chrono::system_clock::now(), last_creation_ + kStep);
+  return last_creation_;
+}
+
 SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepared& prepared) {
   auto entry = std::make_shared<Entry>();
   entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
   SessionInfo& info = entry->record.info;
   info.id = newborn.id;
-  info.created_at = std::chrono::system_clock::now();
+  info.created_at = next_creation();
   info.last_run_at = info.created_at;
   fill_record(*entry, newborn, prepared);
   take_memory(*entry, prepared.layers);

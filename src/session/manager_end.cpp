@@ -176,7 +176,9 @@ void SessionManager::forget_more(std::vector<EntryPointer> dead,
                                  std::vector<EntryPointer>& found) const {
   if (dead.size() <= settings_.max_dead) return;
   std::ranges::sort(dead, {}, [](const EntryPointer& entry) {
-    return entry->record.info.end ? entry->record.info.end->at : WallTime();
+    // The wall clock may have been set back since.
+    return std::pair(entry->dead_since,
+                     entry->record.info.end ? entry->record.info.end->at : WallTime());
   });
   std::map<std::string, std::deque<EntryPointer>> by_owner;
   for (const EntryPointer& entry : dead) {

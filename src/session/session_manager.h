@@ -126,6 +126,9 @@ class SessionManager final : public Manager {
                                               const Origin& origin);
   BoxSettings box_settings(const Prepared& prepared, std::shared_ptr<const std::string> whose);
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
+  // The time, or a little after the last one when the clock was set back: sessions are told apart
+  // by their order.
+  WallTime next_creation();
   asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
   void on_run(const std::string& id, const RunRecord& run);
   void on_denied(const std::string& id, const egress::Denied& denied, std::uint64_t times);
@@ -236,6 +239,7 @@ class SessionManager final : public Manager {
   std::size_t python_starting_ = 0;  // ahead of need
   std::vector<std::shared_ptr<CellWorker>> cell_workers_;
   asio::steady_timer sweep_timer_;
+  WallTime last_creation_{};
   bool is_stopping_ = false;
   std::shared_ptr<bool> is_there_ = std::make_shared<bool>(true);
 };

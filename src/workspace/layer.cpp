@@ -6,6 +6,7 @@
 #include "workspace/layer_json.h"
 #include "workspace/records.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -20,6 +21,7 @@ namespace glovebox::workspace {
 namespace {
 
 constexpr std::size_t kLargestRecord = std::size_t{256} << 20;
+constexpr std::int64_t kIdStep = 1'000'000;  // what two ids differ by that sort by time
 constexpr const char* kInMemory = "in-memory";
 constexpr const char* kImage = "image";
 
@@ -143,7 +145,7 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
   LayerFacts facts;
   facts.origin = request.origin;
   facts.prefix = request.prefix;
-  facts.created = now();
+  facts.created = std::max(now(), request.after + kIdStep);
   facts.uid = ::geteuid();
   facts.upper_uid = request.upper_uid.value_or(::geteuid());
   facts.upper_gid = request.upper_gid.value_or(::getegid());

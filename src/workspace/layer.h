@@ -52,6 +52,8 @@ struct LayerRequest {
   // none, and then that moment is the present.
   std::vector<std::string> below{};
   std::optional<Base> base{};
+  // It counts as made later than this, ns since 1970, although the clock may have been set back.
+  std::int64_t after = 0;
   // Puts something into `upper` before the layer is there: all of it is, or no layer.
   std::function<Result<void>(BorrowedFd upper)> fill{};
 };
@@ -124,6 +126,8 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request);
 Result<Layer> open_layer(const LayerRoot& root, std::string_view id);
 // Newest first. Directories that are no finished layer are left out.
 Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root);
+// When the newest one was made, ns since 1970, as told by the ids; 0 when there is none.
+Result<std::int64_t> newest_layer_time(const LayerRoot& root);
 // Code::Denied while somebody holds it or while a commit of it is unfinished.
 Result<void> remove_layer(const LayerRoot& root, std::string_view id);
 
@@ -133,7 +137,8 @@ struct Retention {
 };
 
 // Removes layers that are too old or too many, half-made ones, and the rest of removals that were
-// interrupted. Layers that are held or have an unfinished commit stay. Returns the removed ids.
+// interrupted. Layers that are held or have an unfinished commit stay. Of a layer that was begun
+// since the machine started the age is told by a clock that nobody sets. Returns the removed ids.
 Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Retention& keep);
 
 // Walks the directories of the original and adds their inodes to what is known: settles rule 3 of

@@ -43,6 +43,7 @@ Result<Layer> make_layer_over(const LayerRoot& root, const QuotaChoice& quota,
   LayerRequest request;
   request.origin = over.at.path;
   request.quota = quota;
+  TRY(request.after, newest_layer_time(root));
   if (::geteuid() == 0) {
     // What the box makes belongs to the workspace's owner, as the box's user does.
     request.upper_uid = over.at.owner;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 
 #include <fcntl.h>
@@ -56,11 +57,39 @@ Result<void> remove_leftover(const LayerRoot& root, const std::string& name) {
   TRY(const bool is_broken, is_without_facts(root, name));
   if (!is_broken && !name.starts_with(kDraft)) return {};
   TRY(const Node node, look(root.dir, name));
-  if (node.changed + kDraftLife > now()) return {};
+  // One of the future was made before the clock was set back.
+  if (std::abs(now() - node.changed) < kDraftLife) return {};
   return remove_tree(root.dir, name);
 }
 
+// Whether a layer is older than that by the clock that counts since the machine started. One of a
+// former start may be anything: nothing tells.
+Result<bool> may_be_older(const LayerRoot& root, const LayerFacts& facts,
+                          std::chrono::seconds age) {
+  const auto layer = open_layer(root, facts.id);
+  if (!layer) return true;  // what it began with was lost
+  TRY(const StartStamp present, read_start_stamp());
+  const StartStamp& begin = layer->base().stamp;
+  if (begin.boot_id != present.boot_id) return true;
+  const std::int64_t began_at = begin.start - begin.clock_minus_boot;
+  const std::int64_t is_now = present.start - present.clock_minus_boot;
+  return is_now - began_at > age.count() * kSecond;
+}
+
 }  // namespace
+
+Result<std::int64_t> newest_layer_time(const LayerRoot& root) {
+  TRY(const auto entries, list_root(root));
+  std::string_view newest;
+  for (const Entry& entry : entries) {
+    if (is_layer_id(entry.name)) newest = std::max(newest, std::string_view(entry.name));
+  }
+  if (newest.empty()) return 0;
+  const auto text = read_file_at(root.dir, fmt::format("{}/layer.json", newest));
+  if (!text) return 0;  // lost in a crash
+  const auto facts = decode_facts(*text);
+  return facts ? facts->created : 0;
+}
 
 Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root) {
   TRY(const auto entries, list_root(root));
@@ -100,7 +129,11 @@ Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Ret
   std::vector<std::string> removed;
   const std::int64_t oldest = now() - keep.max_age.count() * kSecond;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (i < keep.max_count && layers[i].created >= oldest) continue;
+    bool is_doomed = i >= keep.max_count;
+    if (!is_doomed && layers[i].created < oldest) {
+      TRY(is_doomed, may_be_older(root, layers[i], keep.max_age));
+    }
+    if (!is_doomed) continue;
     const auto done = remove_layer(root, layers[i].id);
     if (done) removed.push_back(layers[i].id);
     if (!done && done.error().code != Code::Denied) return unexpected(done.error());

@@ -84,6 +84,18 @@ class Use:
         return all(mine <= theirs for mine, theirs in zip(self.descriptors, other.descriptors))
 
 
+def check_as_before(test, service, before):
+    """Nothing is left of what has failed meanwhile. The service may be another one by now."""
+    test.assertTrue(wait_until(lambda: Use(service).processes <= before.processes), descendants_of(service.process.pid))
+    # One or two are those of the connection by which somebody has just asked.
+    test.assertTrue(wait_until(lambda: all(mine <= theirs + 2 for mine, theirs in
+                                           zip(Use(service).descriptors, before.descriptors))),
+                    (before.descriptors, Use(service).descriptors))
+    test.assertEqual(Use(service).mounts, before.mounts)
+    test.assertTrue(wait_until(lambda: Use(service).cgroups <= before.cgroups), (before.cgroups, Use(service).cgroups))
+    test.assertTrue(wait_until(lambda: Use(service).layers == before.layers), os.listdir(service.state / "layers"))
+
+
 def ask_once(service, method, path, body=None):
     """A request over a connection of its own, which is not waited for as long as in other tests."""
     connection = service.connect()
@@ -206,6 +218,52 @@ class FailingCalls(unittest.TestCase):
         self.fail_each(lambda: launcher_of(self.service), 10)
         self.check_nothing_is_left()
 
+    # ---- The agent of a box, which is its PID 1 ------------------------------------------------
+
+    def work_in(self, path):
+        """What an agent does for a session: each answer, which may be an error."""
+        asks = [("POST", path + "/run", {"code": "echo hi > out; cat out; sleep 0.01 | cat; seq 3000"}),
+                ("POST", path + "/run", {"code": "sleep 1000", "background": True}),
+                ("POST", path + "/directories", {"d": {"mode": 755}}),
+                ("POST", path + "/files/mv", [{"src": "out", "dest": "d/out"}]),
+                ("GET", path + "/files/download?path=d/out", None),
+                ("GET", path + "/files/search?path=.&pattern=**", None),
+                ("POST", path + "/run", {"code": "kill %1; exit 3"})]
+        for method, target, body in asks:
+            try:
+                ask_once(self.service, method, target, body)
+            except (OSError, http.client.HTTPException):
+                pass
+
+    def make_box(self):
+        """A session's path, and its agent."""
+        made = ask_once(self.service, "POST", "/v1/isolated/session", {"workspace": {"path": self.workspace}})
+        self.assertEqual(made.status, 201, made)
+        return "/v1/isolated/session/" + made.json["session_id"], children_of(launcher_of(self.service))[0]
+
+    def test_of_an_agent(self):
+        """Whatever fails in it costs its own session at most."""
+        trace = self.service.base / "trace"
+        path, agent = self.make_box()
+        traced = Traced(agent, "-o", str(trace))
+        self.work_in(path)
+        traced.stop()
+        self.assertEqual(ask_once(self.service, "DELETE", path).status, 200)
+        names = re.findall(r"^([a-z_0-9]+)\(", trace.read_text(), re.M)
+        calls = {name: count for name, count in Counter(names).items() if name not in SPARED}
+        self.assertGreater(len(calls), 10, calls)
+        for name, count in sorted(calls.items()):
+            for first in {1, 1 + count // 2}:
+                error = "EMFILE" if first == 1 else "ENOMEM"
+                with self.subTest(call=name, first=first):
+                    path, agent = self.make_box()
+                    traced = Traced(agent, "-o", "/dev/null", "-e", f"inject={name}:error={error}:when={first}..{first + 1}")
+                    self.work_in(path)
+                    traced.stop()
+                    self.assertEqual(ask_once(self.service, "DELETE", path).status, 200)
+                    self.assertIsNone(go_round(self.service, self.workspace))
+                    self.check_nothing_is_left()
+
     def check_nothing_is_left(self):
         only_launcher = wait_until(lambda: len(descendants_of(self.service.process.pid)) == 1)
         self.assertTrue(only_launcher, [Path(f"/proc/{pid}/comm").read_text()
@@ -218,12 +276,15 @@ class Exhaustion(unittest.TestCase):
         service = Service("pool.size = 0\n", preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit))
         self.addCleanup(service.close)
         workspace = service.workspace("work")
+        self.assertIsNone(go_round(service, workspace))
+        before = Use(service)
         kept, refused = fill(service, workspace, limit[0])
         self.assertIsNotNone(refused, "as many sessions as descriptors")
         self.assertIn("code", refused.json)
         for session in kept:
             self.assertEqual(service.delete("/v1/isolated/session/" + session, tcp=False).status, 200)
         self.assertIsNone(go_round(service, workspace))
+        check_as_before(self, service, before)
 
 
 class Soak(unittest.TestCase):

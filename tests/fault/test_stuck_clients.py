@@ -17,7 +17,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "serve"), str(HERE)]
 
 from service import TIER, Service, wait_until  # noqa: E402
-from test_service_faults import count_descriptors, descendants_of, fill, go_round, status_kib  # noqa: E402
+from test_service_faults import (Use, check_as_before, count_descriptors, descendants_of, fill, go_round,  # noqa: E402
+                                 status_kib)
 
 MEBI = 1 << 20
 
@@ -129,12 +130,15 @@ class NoProcessLeft(unittest.TestCase):
         service = Service("pool.size = 0\n", preexec=lambda: resource.setrlimit(resource.RLIMIT_NPROC, limit))
         self.addCleanup(service.close)
         place = service.workspace("work")
+        self.assertIsNone(go_round(service, place))
+        before = Use(service)
         kept, refused = fill(service, place, 80)
         self.assertIsNotNone(refused, "as many boxes as processes")
         self.assertIn("code", refused.json)
         for session in kept:
             self.assertEqual(service.delete("/v1/isolated/session/" + session, tcp=False).status, 200)
         self.assertTrue(wait_until(lambda: go_round(service, place) is None))
+        check_as_before(self, service, before)
 
 
 class Clocks(unittest.TestCase):

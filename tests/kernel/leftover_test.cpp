@@ -3,6 +3,9 @@
 #include "support/box_test.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +73,25 @@ TEST_P(Leftover, OnlyTheDeadLoseTheirCgroups) {
   EXPECT_THAT(run({}, {"true"}), ended_with(0));
   living.signal(SIGTERM);
   EXPECT_THAT(living.finish(), ended_with(40 + SIGTERM));
+}
+
+TEST_P(Leftover, AnotherProcessWithTheNumberOfADeadOneKeepsNothing) {
+  ROOT_TIER_ONLY();
+  NEEDS(Feature::PidsCgroup);
+  // Named for this process as it is, and for one that had its number before.
+  std::ifstream file("/proc/self/stat");
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  const Words words{std::istream_iterator<std::string>(fields), {}};
+  const std::string parent = "/sys/fs/cgroup/pids/glovebox-" + std::to_string(getpid()) + "-";
+  const std::string living = parent + words.at(19) + "-1";
+  const std::string dead = parent + "1-1";
+  std::filesystem::create_directory(living);
+  std::filesystem::create_directory(dead);
+  EXPECT_THAT(run({"--pids", "20"}, {"true"}), ended_with(0));
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  EXPECT_TRUE(std::filesystem::exists(living));
+  rmdir(living.c_str());
 }
 
 TEST_P(Leftover, TheLookingSeesAFile) {

@@ -14,4 +14,4 @@ cd "$place"
 env -i PATH=/usr/bin:/bin HOME="$place/home" GLOVEBOX="$place/glovebox" PYTHONDONTWRITEBYTECODE=1 \
   GLOVEBOX_TEST_PLACE="$place/home" \
   setpriv --reuid 65533 --regid 65533 --clear-groups \
-  /usr/bin/python3 -m unittest inherit_test repl_test session_test install_test http_test
+  /usr/bin/python3 -m unittest inherit_test repl_test session_test install_test http_test kill_test

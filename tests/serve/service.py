@@ -94,7 +94,7 @@ class Service:
     """One service with its own directory. `settings` is TOML that is added to its file, `files` are texts that are put
     beside it; @BASE@ in either is the directory."""
 
-    def __init__(self, settings="", environment=None, token=None, files=None, preexec=None):
+    def __init__(self, settings="", environment=None, token=None, files=None, preexec=None, state=None):
         # Not below /tmp: that is private to every box.
         self.base = Path(tempfile.mkdtemp(prefix="glovebox-serve-", dir="/var/tmp"))
         self.token = token
@@ -102,7 +102,7 @@ class Service:
         self.bin.mkdir()
         for name in ("glovebox", "glovebox-launcher"):
             shutil.copy(Path(BINARY).parent / name, self.bin / name)
-        self.state = self.base / "service" / "state"
+        self.state = state or self.base / "service" / "state"
         self.work = self.base / "work"
         self.data = self.base / "data"
         for directory in (self.base / "service", self.work, self.data):
@@ -129,6 +129,7 @@ class Service:
             subprocess.run(["chown", "-R", f"{USER}:{USER}", str(self.base)], check=True)
         self.log = []
         self.process = None
+        self.spawn = subprocess.Popen
         try:
             self.start()
         except RuntimeError:
@@ -139,7 +140,7 @@ class Service:
         words = AS_USER if TIER == "user" else []
         self.errors = open(self.base / "log", "ab+")
         position = self.errors.tell()
-        self.process = subprocess.Popen(
+        self.process = self.spawn(
             words + [str(self.bin / "glovebox"), "serve", "--config", str(self.config)],
             env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self.errors, preexec_fn=self.preexec)

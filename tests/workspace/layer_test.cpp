@@ -1,4 +1,5 @@
 #include "workspace/fixture.h"
+#include "workspace/layer_json.h"
 
 #include <gmock/gmock.h>
 
@@ -66,6 +67,31 @@ TEST_F(LayerTest, OldLayersAreCollected) {
   EXPECT_THAT(*collect_layers(root(), {.max_age = std::chrono::hours(1)}), testing::IsEmpty());
   ::usleep(10'000);
   EXPECT_EQ(collect_layers(root(), {.max_age = std::chrono::seconds(0)})->size(), 1U);
+}
+
+TEST_F(LayerTest, AClockThatWasSetAheadMakesNoLayerOld) {
+  begin();
+  // As if it had been made a year before by the clock of then, which was wrong: of the same start
+  // of the machine, and minutes ago.
+  const std::string path = temp().path("layers/" + layer().facts().id + "/layer.json");
+  LayerFacts facts = layer().facts();
+  facts.created -= std::int64_t{365} * 86'400 * 1'000'000'000;
+  write_file(path, encode_facts(facts));
+  EXPECT_THAT(*collect_layers(root(), {.max_age = std::chrono::hours(1)}), testing::IsEmpty());
+  ::usleep(10'000);
+  EXPECT_EQ(collect_layers(root(), {.max_age = std::chrono::seconds(0)})->size(), 1U);
+}
+
+TEST_F(LayerTest, ALayerIsMadeAfterTheNewestWhateverTheClockSays) {
+  begin();
+  const std::int64_t future = layer().facts().created + 1'000'000'000'000;
+  const auto next = make_layer(root(), {.origin = origin(), .after = future});
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_EQ(*newest_layer_time(root()), next->facts().created);
+  const auto last = make_layer(root(), {.origin = origin(), .after = *newest_layer_time(root())});
+  ASSERT_TRUE(last) << last.error().message;
+  EXPECT_GT(last->facts().id, next->facts().id);
+  EXPECT_EQ(open_layer(root(), "last")->facts().id, last->facts().id);
 }
 
 TEST_F(LayerTest, RecordedDirectoriesSettleDoubts) {
