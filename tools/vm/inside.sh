@@ -105,6 +105,7 @@ try_case "user, in a scope of their own slice" $delegated/app.slice/test.scope \
   "${as_user[@]}" /opt/limits.sh $cgroups/$delegated/app.slice
 try_case "user, in a cgroup that is not theirs" system.slice/test.service \
   "${as_user[@]}" bash -c undelegated_is_refused
+try_case "a clock that is set" system.slice/test.service /opt/clocks.sh
 # Both tiers: the ordinary user of these tests has no cgroup of their own.
 try_case "tests $tests" system.slice/test.service glovebox_kernel_test "--gtest_filter=$tests"
 if ((failed == 0)); then echo "vm: all passed"; else echo "vm: $failed of the parts failed"; fi

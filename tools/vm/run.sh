@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the limits part of the tests in a virtual machine that has what few build machines have: a
-# Debian kernel of the stable release with one cgroup version 2 hierarchy and all its controllers.
+# Debian kernel of the stable release with one cgroup version 2 hierarchy and all its controllers, and a
+# clock that may be set.
 #
 #   tools/vm/run.sh BUILD_DIRECTORY      ('./dev vm' builds, and calls this)
 #
@@ -22,7 +23,7 @@ die() {
   exit 1
 }
 
-for program in glovebox glovebox-probe glovebox_kernel_test; do
+for program in glovebox glovebox-launcher glovebox-probe glovebox_kernel_test; do
   [[ -x $build/$program ]] || die "$build/$program is missing; build it first"
 done
 for program in qemu-system-x86_64 mke2fs busybox dpkg-deb setpriv; do
@@ -69,7 +70,7 @@ make_root() {
   ln -s dash "$root/usr/bin/sh"
   printf 'root:x:0:0:root:/root:/bin/sh\nuser:x:65533:65533:user:/home:/bin/sh\n' >"$root/etc/passwd"
   printf 'root:x:0:\nuser:x:65533:\n' >"$root/etc/group"
-  install -D -m 0755 -t "$root/opt" "$build/glovebox" "$build/glovebox-probe" "$here"/{inside,limits}.sh
+  install -D -m 0755 -t "$root/opt" "$build"/glovebox{,-launcher,-probe} "$here"/{inside,limits,clocks}.sh
   truncate -s 512M "$place/root.ext4.part"
   /usr/sbin/mke2fs -q -F -t ext4 -d "$root" "$place/root.ext4.part"
   mv "$place/root.ext4.part" "$place/root.ext4"
