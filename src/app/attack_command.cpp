@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include <unistd.h>
 
@@ -23,12 +25,17 @@ namespace fs = std::filesystem;
 
 constexpr Ids kNobody{65534, 65534};
 constexpr std::array<Grants, 2> kGrants{Grants::Little, Grants::Much};
+constexpr std::array<Backend, 6> kBackends{Backend::Process, Backend::Session, Backend::Parked,
+                                           Backend::Python,  Backend::Cell,    Backend::Mcp};
+constexpr const char* kPython = "/usr/bin/python3";
 
 struct Row {
   const Attack* attack;
+  Backend backend;
   std::string tier;
   Grants grants;
   Outcome outcome;
+  std::chrono::milliseconds took;
 };
 
 Result<void> print(const std::string& text) { return write_all(BorrowedFd(1), text); }
@@ -48,7 +55,11 @@ class Programs {
     char name[] = "/tmp/glovebox-attack-bin-XXXXXX";
     if (::mkdtemp(name) == nullptr) return fail_os(errno, "make a directory");
     programs.directory_ = name;
-    for (const fs::path& from : {self, probe}) {
+    std::vector<fs::path> all{self, probe};
+    const fs::path launcher = self.parent_path() / "glovebox-launcher";
+    if (::access(launcher.c_str(), X_OK) == 0) all.push_back(launcher);
+    programs.has_launcher_ = all.size() == 3;
+    for (const fs::path& from : all) {
       const fs::path to = fs::path(name) / from.filename();
       fs::copy_file(from, to, problem);
       if (!problem) fs::permissions(to, fs::perms(0755), problem);
@@ -62,7 +73,8 @@ class Programs {
   Programs(Programs&& other) noexcept
       : directory_(std::exchange(other.directory_, "")),
         glovebox_(std::move(other.glovebox_)),
-        probe_(std::move(other.probe_)) {}
+        probe_(std::move(other.probe_)),
+        has_launcher_(other.has_launcher_) {}
   Programs& operator=(Programs&&) = delete;
   ~Programs() {
     std::error_code ignored;  // at the end nobody is left to tell
@@ -71,10 +83,12 @@ class Programs {
 
   const std::string& glovebox() const { return glovebox_; }
   const std::string& probe() const { return probe_; }
+  bool has_launcher() const { return has_launcher_; }
 
  private:
   Programs() = default;
   std::string directory_, glovebox_, probe_;
+  bool has_launcher_ = false;
 };
 
 struct Tier {
@@ -97,35 +111,106 @@ Result<std::vector<Tier>> tiers(const AttackOptions& options) {
   return list;
 }
 
+// Those that were asked for, or all that can be had here.
+Result<std::vector<Backend>> backends(const AttackOptions& options, const Programs& programs) {
+  if (options.peer == "bwrap") return std::vector{Backend::Bubblewrap};
+  if (options.peer == "none") return std::vector{Backend::None};
+  const bool has_python = ::access(kPython, X_OK) == 0;
+  std::vector<Backend> list;
+  for (const Backend each : kBackends) {
+    const bool is_python = each == Backend::Python || each == Backend::Cell;
+    const bool can =
+        each == Backend::Process || (programs.has_launcher() && (!is_python || has_python));
+    const bool asked = std::ranges::find(options.backends, to_text(each)) != options.backends.end();
+    if (asked && !can) {
+      return fail(Code::NotFound, "--backend {}: needs {} beside glovebox{}", to_text(each),
+                  "glovebox-launcher", is_python ? fmt::format(", and {}", kPython) : "");
+    }
+    if (asked || (options.backends.empty() && can)) list.push_back(each);
+  }
+  return list;
+}
+
 void show(const Row& row, const AttackOptions& options) {
   if (options.json || (row.outcome.verdict == Verdict::Held && !options.verbose)) return;
-  (void)print(fmt::format("{:<10}  {:>2} {} ({}, {}): {}\n", to_text(row.outcome.verdict),
-                          row.attack->number, row.attack->name, row.tier, to_text(row.grants),
-                          row.outcome.detail));  // the exit code tells too
+  (void)print(fmt::format("{:<10}  {:>2} {} ({}, {}, {}): {}\n", to_text(row.outcome.verdict),
+                          row.attack->number, row.attack->name, to_text(row.backend), row.tier,
+                          to_text(row.grants), row.outcome.detail));  // the exit code tells too
 }
+
+// The canaries of a tier and the boxes that are tried among them.
+class Range {
+ public:
+  Range(const Programs& programs, Tier tier, Setting setting)
+      : programs_(programs), tier_(std::move(tier)), setting_(std::move(setting)) {}
+
+  Outcome try_one(const Attack& attack) {
+    Outcome outcome = try_once(attack);
+    for (int i = 0; i < kMoreChances && is_for_now(outcome); ++i) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      outcome = try_once(attack);
+    }
+    return outcome;
+  }
+
+ private:
+  static constexpr int kMoreChances = 30;
+
+  // Whatever goes wrong around a box proves nothing about it.
+  Outcome try_once(const Attack& attack) {
+    Result<Outcome> outcome = begin();
+    if (outcome) outcome = try_attack(attack, *boxes_, *canaries_);
+    if (!outcome) outcome = Outcome{Verdict::NotProven, outcome.error().message};
+    if (outcome->verdict == Verdict::Escaped) end();  // they are not as they were
+    return *std::move(outcome);
+  }
+
+  Result<Outcome> begin() {
+    if (boxes_ != nullptr) return Outcome{};
+    end();  // what is left of one that could not begin
+    TRY(Canaries fresh, Canaries::make(tier_.ids));
+    canaries_ = std::make_unique<Canaries>(std::move(fresh));
+    TRY_VOID(canaries_->watch(programs_.glovebox()));
+    TRY_VOID(canaries_->watch(programs_.probe()));
+    TRY(std::unique_ptr<Boxes> boxes, make_boxes(setting_, *canaries_));
+    TRY_VOID(check_grants(setting_, *boxes, *canaries_));
+    boxes_ = std::move(boxes);
+    return Outcome{};
+  }
+  void end() {
+    boxes_.reset();
+    canaries_.reset();
+  }
+
+  const Programs& programs_;
+  Tier tier_;
+  Setting setting_;
+  std::unique_ptr<Canaries> canaries_;
+  std::unique_ptr<Boxes> boxes_;  // goes first
+};
 
 Result<std::vector<Row>> try_all(const AttackOptions& options, const Programs& programs) {
   std::vector<Row> rows;
-  const Sandbox sandbox = options.peer.empty()      ? Sandbox::Glovebox
-                          : options.peer == "bwrap" ? Sandbox::Bubblewrap
-                                                    : Sandbox::None;
-  TRY(const std::vector<Tier> list, tiers(options));
-  for (const Tier& tier : list) {
-    std::unique_ptr<Canaries> canaries;
-    for (const Grants grants : kGrants) {
-      const Setting setting{sandbox, grants, tier.ids,
-                            options.peer == "bwrap" ? "/usr/bin/bwrap" : programs.glovebox(),
-                            programs.probe()};
-      for (const Attack& attack : all_attacks()) {
-        if (!applies(attack, setting)) continue;
-        if (canaries == nullptr) {
-          TRY(Canaries fresh, Canaries::make(tier.ids));
-          canaries = std::make_unique<Canaries>(std::move(fresh));
+  TRY(const std::vector<Tier> tier_list, tiers(options));
+  TRY(const std::vector<Backend> backend_list, backends(options, programs));
+  for (const Tier& tier : tier_list) {
+    for (const Backend backend : backend_list) {
+      for (const Grants grants : kGrants) {
+        const Setting setting{backend, grants, tier.ids, programs.glovebox(), programs.probe()};
+        Range range(programs, tier, setting);
+        for (const Attack& attack : all_attacks()) {
+          if (!applies(attack, setting)) continue;
+          if (!options.classes.empty() &&
+              std::ranges::find(options.classes, attack.number) == options.classes.end()) {
+            continue;
+          }
+          const auto start = std::chrono::steady_clock::now();
+          Outcome outcome = range.try_one(attack);
+          rows.push_back({&attack, backend, tier.name, grants, std::move(outcome),
+                          std::chrono::duration_cast<std::chrono::milliseconds>(
+                              std::chrono::steady_clock::now() - start)});
+          show(rows.back(), options);
         }
-        TRY(Outcome outcome, try_attack(attack, setting, *canaries));
-        if (outcome.verdict == Verdict::Escaped) canaries.reset();  // they are not as they were
-        rows.push_back({&attack, tier.name, grants, std::move(outcome)});
-        show(rows.back(), options);
       }
     }
   }
@@ -135,6 +220,26 @@ Result<std::vector<Row>> try_all(const AttackOptions& options, const Programs& p
 std::size_t count(const std::vector<Row>& rows, Verdict verdict) {
   return static_cast<std::size_t>(
       std::ranges::count_if(rows, [&](const Row& row) { return row.outcome.verdict == verdict; }));
+}
+
+std::size_t count(const std::vector<Row>& rows, Verdict verdict, Backend backend) {
+  return static_cast<std::size_t>(std::ranges::count_if(rows, [&](const Row& row) {
+    return row.outcome.verdict == verdict && row.backend == backend;
+  }));
+}
+
+// A line for each backend that was tried.
+std::string backend_lines(const std::vector<Row>& rows) {
+  std::string text;
+  for (int i = 0; i <= static_cast<int>(Backend::None); ++i) {
+    const auto backend = static_cast<Backend>(i);
+    if (std::ranges::find(rows, backend, &Row::backend) == rows.end()) continue;
+    text += fmt::format("backend {:<8} {} held, {} open, {} escaped, {} not proven\n",
+                        to_text(backend), count(rows, Verdict::Held, backend),
+                        count(rows, Verdict::Open, backend), count(rows, Verdict::Escaped, backend),
+                        count(rows, Verdict::NotProven, backend));
+  }
+  return text;
 }
 
 // A line for each class: in how many tries it held.
@@ -152,10 +257,10 @@ std::string scorecard(const std::vector<Row>& rows) {
     text += fmt::format("class {:>2}  {:>3} of {:>3} held   {}{}\n", number, held, tries,
                         first->name, held == tries ? "" : "   <--");
   }
-  return text + fmt::format("{} held, {} open, {} escaped, {} not proven, in {} tries\n",
-                            count(rows, Verdict::Held), count(rows, Verdict::Open),
-                            count(rows, Verdict::Escaped), count(rows, Verdict::NotProven),
-                            rows.size());
+  return text + backend_lines(rows) +
+         fmt::format("{} held, {} open, {} escaped, {} not proven, in {} tries\n",
+                     count(rows, Verdict::Held), count(rows, Verdict::Open),
+                     count(rows, Verdict::Escaped), count(rows, Verdict::NotProven), rows.size());
 }
 
 std::string as_json(const std::vector<Row>& rows) {
@@ -164,10 +269,12 @@ std::string as_json(const std::vector<Row>& rows) {
     list.push_back(json::object{{"class", row.attack->number},
                                 {"tries", std::string(row.attack->name)},
                                 {"probe", std::string(row.attack->words)},
+                                {"backend", std::string(to_text(row.backend))},
                                 {"as", row.tier},
                                 {"grants", row.grants == Grants::Little ? "little" : "much"},
                                 {"verdict", std::string(to_text(row.outcome.verdict))},
-                                {"detail", row.outcome.detail}});
+                                {"detail", row.outcome.detail},
+                                {"milliseconds", row.took.count()}});
   }
   json::array exempt;
   for (const Exempt& each : all_exempt()) {
@@ -185,7 +292,8 @@ std::string as_json(const std::vector<Row>& rows) {
 std::string list_text() {
   std::string text;
   for (const Attack& attack : all_attacks()) {
-    text += fmt::format("{:>2}  {:<58} {}\n", attack.number, attack.name, attack.words);
+    std::string words(attack.words.substr(0, attack.words.find('\n')));
+    text += fmt::format("{:>2}  {:<70} {}\n", attack.number, attack.name, words);
   }
   text += "\nnot tried, and why:\n";
   for (const Exempt& each : all_exempt()) {
@@ -198,6 +306,9 @@ Result<int> attack(const AttackOptions& options) {
   if (options.list) {
     TRY_VOID(print(list_text()));
     return 0;
+  }
+  if (!options.peer.empty() && !options.backends.empty()) {
+    return fail(Code::Invalid, "--backend and --peer exclude each other");
   }
   if (options.peer == "bwrap" && ::access("/usr/bin/bwrap", X_OK) != 0) {
     return fail(Code::NotFound, "/usr/bin/bwrap is missing (apt-get install bubblewrap)");
@@ -216,6 +327,15 @@ void add_attack_options(CLI::App& app, AttackOptions& options) {
   app.add_option("--peer", options.peer,
                  "Try the same in another sandbox instead: bwrap, or none to see what they do")
       ->check(CLI::IsMember({"bwrap", "none"}));
+  app.add_option(
+         "--backend", options.backends,
+         "Only in boxes of this kind: process, session, parked, python, cell, mcp (repeatable; "
+         "default: all that can be had here)")
+      ->check(CLI::IsMember({"process", "session", "parked", "python", "cell", "mcp"}))
+      ->allow_extra_args(false);
+  app.add_option("--class", options.classes, "Only attacks of this class, 1 to 60 (repeatable)")
+      ->check(CLI::Range(1, kClasses))
+      ->allow_extra_args(false);
   app.add_option("--as", options.as, "Only as root or user (default: what the caller can be)")
       ->check(CLI::IsMember({"root", "user"}));
   app.add_flag("--json", options.json, "Print one JSON object");

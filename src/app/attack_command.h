@@ -4,12 +4,15 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace glovebox::app {
 
 struct AttackOptions {
-  std::string peer;  // "bwrap"
+  std::string peer;  // "bwrap", "none"
   std::string as;    // "root", "user"
+  std::vector<std::string> backends;
+  std::vector<int> classes;
   bool json = false;
   bool list = false;
   bool verbose = false;

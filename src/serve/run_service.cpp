@@ -181,7 +181,8 @@ std::vector<std::string> own_places(const ServiceSetup& setup) {
   const Config& config = setup.config;
   std::vector<std::string> own = setup.own_files;
   own.push_back(config.state_directory);
-  for (const std::string& path : {config.socket, config.audit_file, config.tls_key}) {
+  for (const std::string& path :
+       {config.socket, config.audit_file, config.tls_key, config.policy_directory}) {
     if (!path.empty()) own.push_back(path);
   }
   for (const TokenConfig& token : config.tokens) {

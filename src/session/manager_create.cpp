@@ -107,6 +107,10 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
     co_await take_back(prepared, std::move(none));
     co_return unexpected(std::move(born).error());
   }
+  if (prepared->effective.prove && born->proved.empty()) {
+    co_await take_back(prepared, *born);
+    co_return fail(Code::Denied, "the session could not be proved: its box has shown nothing");
+  }
   if (auto same = origin.recheck ? origin.recheck() : Result<void>(); !same) {
     co_await take_back(prepared, *born);
     co_return unexpected(std::move(same).error());

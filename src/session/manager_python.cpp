@@ -87,6 +87,7 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth_to(std::shared_ptr<P
     more->plan = prepared->plan;
     more->home = prepared->home;
     more->python = prepared->python;
+    more->effective.prove = prepared->effective.prove;  // what is asked of this one holds for them
     asio::co_spawn(loop_, make_ahead(*this, is_there_, *key, std::move(more)), asio::detached);
   }
   co_return newborn;
@@ -214,6 +215,7 @@ asio::awaitable<Result<Newborn>> SessionManager::make_cell(std::shared_ptr<Prepa
   newborn.plan = worker->box.plan;
   newborn.live = worker->box.live;
   newborn.worker = worker->box.worker;
+  newborn.proved = worker->box.proved;
   newborn.id = origin.id;
   if (newborn.id.empty()) {
     CO_TRY(newborn.id, make_uuid());

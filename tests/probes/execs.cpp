@@ -39,13 +39,13 @@ int copy_file(const char* from, int to) {
   return 0;
 }
 
-// Runs a copy of this program out of memory: `exit_code 7` from a memfd.
-int try_memfd_exec(Args) {
+// [PROBE]: runs a copy of this program out of memory, from a memfd.
+int try_memfd_exec(Args args) {
   const int fd = memfd_create("program", 0);
   if (fd < 0) return errno;
   const int error = copy_file("/proc/self/exe", fd);
   if (error != 0) return error;
-  std::string name = "probe", probe_name = "ids";
+  std::string name = "probe", probe_name = text_or(args, 0, "ids");
   char* words[] = {name.data(), probe_name.data(), nullptr};
   say("executes descriptor %d", fd);
   syscall(SYS_execveat, fd, "", words, environ, AT_EMPTY_PATH);
@@ -142,7 +142,7 @@ int make_after_line(Args args) {
 
 constexpr Probe kProbes[] = {
     {"exec", try_exec, "PATH ARGS...: executes a program"},
-    {"memfd_exec", try_memfd_exec, "executes a copy of itself from memory"},
+    {"memfd_exec", try_memfd_exec, "[PROBE]: executes a copy of itself from memory"},
     {"exe_write", try_exe_write, "PID: opens /proc/PID/exe for writing"},
     {"exe_read", try_exe_read, "PID: opens /proc/PID/exe for reading"},
     {"copy_self", copy_self, "PATH [MODE]: copies itself to PATH"},

@@ -188,6 +188,24 @@ int sweep_sockets(Args) {
   return 0;
 }
 
+// EBADE when a socket of another kind than Unix, TCP and UDP can be made.
+int check_families(Args) {
+  int problems = 0;
+  for (int family = 0; family <= 50; ++family) {
+    for (const int type : {1, 2, 3, 4, 5, 6, 10}) {
+      const int fd = socket(family, type | SOCK_CLOEXEC, 0);
+      if (fd < 0) continue;
+      close(fd);
+      const bool plain = type == SOCK_STREAM || type == SOCK_DGRAM;
+      const bool local = family == AF_UNIX && (plain || type == SOCK_SEQPACKET || type == SOCK_RAW);
+      if (local || ((family == AF_INET || family == AF_INET6) && plain)) continue;
+      say("open %d %d", family, type);
+      ++problems;
+    }
+  }
+  return problems == 0 ? 0 : EBADE;
+}
+
 int try_netlink(Args args) {
   return met(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, static_cast<int>(number(args, 0))));
 }
@@ -211,6 +229,7 @@ constexpr Probe kProbes[] = {
     {"unix_pair", try_unix_pair, "PATH: listens at PATH and connects to it"},
     {"socket", try_socket, "FAMILY TYPE [PROTOCOL]: makes a socket"},
     {"socket_sweep", sweep_sockets, "prints every family and type that can be made"},
+    {"socket_families", check_families, "checks that no odd kind of socket can be made"},
     {"netlink", try_netlink, "PROTOCOL: opens a netlink socket"},
     {"interfaces", list_interfaces, "prints the well-known interfaces that exist"},
 };

@@ -54,5 +54,8 @@ std::span<const Probe> exec_probes();
 std::span<const Probe> wall_probes();
 std::span<const Probe> egress_probes();
 std::span<const Probe> proof_probes();
+std::span<const Probe> name_probes();
+std::span<const Probe> neighbour_probes();
+std::span<const Probe> trap_probes();
 
 }  // namespace glovebox::probe

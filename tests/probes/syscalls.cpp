@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/keyctl.h>
 #include <linux/perf_event.h>
@@ -22,8 +23,20 @@ int try_io_uring(Args) {
   io_uring_params parameters{};
   return met(syscall(SYS_io_uring_setup, 4, &parameters));
 }
-int try_io_uring_enter(Args) { return met(syscall(SYS_io_uring_enter, 0, 1, 0, 0, nullptr, 0)); }
-int try_io_uring_register(Args) { return met(syscall(SYS_io_uring_register, -1, 0, nullptr, 0)); }
+// 0 as well when the kernel looked at the arguments: then no filter stood before it.
+int met_before_arguments(long result) {
+  const int error = met(result);
+  if (error == 0 || error == EPERM || error == ENOSYS || error == EACCES) return error;
+  say("the call was looked at: %s", strerrorname_np(error));
+  return 0;
+}
+
+int try_io_uring_enter(Args) {
+  return met_before_arguments(syscall(SYS_io_uring_enter, -1, 1, 0, 0, nullptr, 0));
+}
+int try_io_uring_register(Args) {
+  return met_before_arguments(syscall(SYS_io_uring_register, -1, 0, nullptr, 0));
+}
 
 int try_keyctl(Args) {
   return met(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 1));
@@ -82,12 +95,22 @@ int try_tioclinux(Args args) {
 }
 
 int try_open_by_handle(Args) {
-  std::array<char, 64> handle{};
-  return met(syscall(SYS_open_by_handle_at, AT_FDCWD, handle.data(), O_RDONLY));
+  struct {
+    file_handle head;
+    char bytes[128];
+  } handle{};
+  handle.head.handle_bytes = sizeof handle.bytes;
+  int mount = 0;
+  const int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (name_to_handle_at(AT_FDCWD, "/etc/passwd", &handle.head, &mount, 0) != 0) return errno;
+  return met(syscall(SYS_open_by_handle_at, root, &handle.head, O_RDONLY));
 }
 
 int try_seccomp_listener(Args) {
-  return met(syscall(SYS_seccomp, 1 /*SET_MODE_FILTER*/, 8 /*NEW_LISTENER*/, nullptr));
+  // Lets everything through, and hands out a listener.
+  sock_filter allow{0x06 /*return*/, 0, 0, 0x7fff0000U};
+  const sock_fprog program{1, &allow};
+  return met(syscall(SYS_seccomp, 1 /*SET_MODE_FILTER*/, 8 /*NEW_LISTENER*/, &program));
 }
 
 // SYSCALL NR [A0...A5], for calls that need no memory of their own.

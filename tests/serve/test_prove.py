@@ -1,6 +1,8 @@
 """Sessions that show what they are before anybody uses them."""
 
 import shutil
+import subprocess
+import time
 import unittest
 from pathlib import Path
 
@@ -44,6 +46,58 @@ class Prove(ServiceTest):
             self.assertGreaterEqual(answer.status, 400, name)
             self.assertIn(f"'{name}' does not hold", answer.json["message"])
         self.assertEqual(self.service.get("/v1/isolated/sessions").json["sessions"], [])
+
+    def test_a_box_that_does_reach_something_outside_is_refused(self):
+        """Nothing is pretended here: the real probe, and a box that was granted the host's loopback."""
+        self.put_probe()
+        body = {"workspace": {"path": self.service.workspace(self.name)}, "prove": True,
+                "capabilities": [{"kind": "connect_tcp", "host": "127.0.0.1", "ports": [1, 65535]}]}
+        answer = self.service.post("/v1/isolated/session", body)
+        self.assertGreaterEqual(answer.status, 400, answer)
+        self.assertIn("'network' does not hold", answer.json["message"])
+        self.assertEqual(self.service.get("/v1/isolated/sessions").json["sessions"], [])
+
+    def test_interpreters_are_proved_too(self):
+        """Those that were made ahead, and cells, which share the box of their worker."""
+        self.put_probe()
+        for backend in ("process", "process", "process", "cell", "cell"):
+            body = {"python": {}, "backend": backend, "prove": True}
+            answer = self.service.post("/v1/isolated/session", body)
+            self.assertEqual(answer.status, 201, answer)
+            path = f"/v1/isolated/session/{answer.json['session_id']}"
+            self.assertEqual(self.service.get(path + "/report").json["proved"], PROVED, backend)
+            if backend == "process":
+                self.wait_for_spare()
+            self.service.delete(path)
+
+    def wait_for_spare(self):
+        """Until there is an interpreter beside the session's, for the next session to have."""
+        deadline = time.monotonic() + 20
+        while self.count_interpreters() < 2:
+            self.assertLess(time.monotonic(), deadline, "none is made ahead")
+            time.sleep(0.05)
+
+    def count_interpreters(self):
+        lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True, text=True).stdout.splitlines()
+        return sum("glovebox_host" in line and str(self.service.base) in line for line in lines)
+
+    def test_an_interpreter_that_does_not_hold_is_refused(self):
+        self.put_probe([("open " if one == "ipc" else "held ") + one for one in PROVED])
+        for backend in ("process", "cell"):
+            answer = self.service.post("/v1/isolated/session",
+                                       {"python": {}, "backend": backend, "prove": True})
+            self.assertGreaterEqual(answer.status, 400, backend)
+            self.assertIn("'ipc' does not hold", answer.json["message"])
+
+    def test_a_proof_costs_milliseconds(self):
+        self.put_probe()
+        took = {True: [], False: []}
+        for prove in (False, True) * 8:
+            start = time.monotonic()
+            self.session(prove=prove).delete()
+            took[prove].append(time.monotonic() - start)
+        more = sorted(took[True])[4] - sorted(took[False])[4]
+        self.assertLess(more, 0.25, took)  # a few milliseconds on a machine that has nothing else to do
 
     def test_what_was_not_tried_is_not_proved(self):
         self.put_probe([f"held {one}" for one in PROVED if one != "network"])

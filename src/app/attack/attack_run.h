@@ -2,12 +2,12 @@
 #pragma once
 
 #include "app/attack/attack.h"
+#include "app/attack/boxes.h"
 #include "app/attack/canaries.h"
 #include "base/result.h"
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace glovebox::app {
 
@@ -15,29 +15,22 @@ namespace glovebox::app {
 enum class Verdict : std::uint8_t { Held, Open, Escaped, NotProven };
 std::string_view to_text(Verdict verdict);
 
-// How much the box was granted. A wide policy is where ways out hide.
-enum class Grants : std::uint8_t { Little, Much };
-std::string_view to_text(Grants grants);
-
-// None: the probes run as they are, which shows that they and the canaries notice.
-enum class Sandbox : std::uint8_t { Glovebox, Bubblewrap, None };
-
-struct Setting {
-  Sandbox sandbox = Sandbox::Glovebox;
-  Grants grants = Grants::Little;
-  Ids ids;            // who starts the box
-  std::string tool;   // the program that makes it
-  std::string probe;  // glovebox-probe
-};
-
 struct Outcome {
   Verdict verdict = Verdict::NotProven;
-  std::string detail;  // what was met
+  std::string detail{};  // what was met
 };
+
+// Whether another try may end otherwise: the kernel lets a user have so many keyrings and
+// processes, and gives those of boxes that are over back after a while.
+bool is_for_now(const Outcome& outcome);
 
 // Whether the attack means anything there: one on a workspace needs one, a bomb needs limits.
 bool applies(const Attack& attack, const Setting& setting);
 
-Result<Outcome> try_attack(const Attack& attack, const Setting& setting, Canaries& canaries);
+// That the box can do what it was granted. One that cannot do even that refuses everything, and
+// proves nothing by it.
+Result<void> check_grants(const Setting& setting, Boxes& boxes, Canaries& canaries);
+
+Result<Outcome> try_attack(const Attack& attack, Boxes& boxes, Canaries& canaries);
 
 }  // namespace glovebox::app

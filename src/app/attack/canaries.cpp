@@ -7,10 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <mqueue.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/mman.h>
@@ -21,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 namespace glovebox::app {
@@ -48,8 +47,13 @@ Result<void> make_owned(const std::string& path, mode_t mode, Ids owner) {
   return {};
 }
 
+// With a link to the secret's directory, as an earlier box may have left it.
 Result<void> fill_work(const std::string& work, Ids owner) {
-  TRY_VOID(make_owned(work, 0755, owner));
+  const std::string planted = work + "/planted";
+  if (::symlink((work + "/../private").c_str(), planted.c_str()) != 0 ||
+      ::lchown(planted.c_str(), owner.uid, owner.gid) != 0) {
+    return fail_os(errno, "{}", planted);
+  }
   TRY_VOID(make_owned(work + "/.githooks", 0755, owner));
   return write_owned(work + "/old", kOldText, 0644, owner);
 }
@@ -65,23 +69,6 @@ Result<UniqueFd> bind_unix(const std::string& name, int type) {
       (type == SOCK_STREAM && ::listen(fd.get(), 8) != 0)) {
     return fail_os(errno, "make a socket to be attacked");
   }
-  return fd;
-}
-
-// Both kinds at one port of the host's loopback.
-Result<UniqueFd> bind_loopback(int type, int& port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  UniqueFd fd(::socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  socklen_t size = sizeof(address);
-  if (!fd || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      (type == SOCK_STREAM && ::listen(fd.get(), 8) != 0) ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return fail_os(errno, "make a service to be attacked");
-  }
-  port = ntohs(address.sin_port);
   return fd;
 }
 
@@ -103,10 +90,29 @@ void remove_tree(const std::string& path) {
   fs::remove_all(path, ignored);
 }
 
-Result<std::string> random_token() {
-  unsigned char bytes[3];
+// Everything in it. The directory itself stays the one that a session was handed.
+void empty_directory(const std::string& path) {
+  std::vector<fs::path> entries;
+  std::error_code ignored;  // what stays is found by who looks at the directory next
+  for (const auto& entry : fs::directory_iterator(path, ignored)) entries.push_back(entry.path());
+  for (const fs::path& each : entries) remove_tree(each);
+}
+
+// Short enough for the name of a process.
+Result<std::string> random_name(std::string_view start) {
+  unsigned char bytes[4];
   if (::getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) return fail_os(errno, "getrandom");
-  return fmt::format("gbcanary{:02x}{:02x}{:02x}", bytes[0], bytes[1], bytes[2]);
+  return fmt::format("{}{:02x}{:02x}{:02x}{:02x}", start, bytes[0], bytes[1], bytes[2], bytes[3]);
+}
+
+// Another box's System V key, beside the host's own.
+int near_key() { return ::getpid() + (1 << 24); }
+
+bool is_same(const struct stat& before, const struct stat& after) {
+  return before.st_ino == after.st_ino && before.st_size == after.st_size &&
+         before.st_mode == after.st_mode && before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+         before.st_mtim.tv_nsec == after.st_mtim.tv_nsec &&
+         before.st_ctim.tv_nsec == after.st_ctim.tv_nsec;
 }
 
 }  // namespace
@@ -114,12 +120,16 @@ Result<std::string> random_token() {
 Result<Canaries> Canaries::make(Ids owner) {
   Canaries canaries;
   canaries.owner_ = owner;
-  TRY(canaries.token_, random_token());
+  TRY(canaries.token_, random_name("gbname"));
+  TRY(canaries.secret_, random_name("gbhost"));
+  TRY(canaries.near_secret_, random_name("gbnear"));
   char name[] = "/tmp/glovebox-attack-XXXXXX";
   if (::mkdtemp(name) == nullptr) return fail_os(errno, "make a directory for canaries");
   canaries.directory_ = name;
   if (::chmod(name, 0755) != 0) return fail_os(errno, "{}", name);
   TRY_VOID(canaries.make_files(owner));
+  TRY(NetCanaries net, NetCanaries::make());
+  canaries.net_.emplace(std::move(net));
   TRY_VOID(canaries.make_sockets(owner));
   TRY_VOID(canaries.make_shared());
   TRY_VOID(canaries.make_victim(owner));
@@ -129,19 +139,22 @@ Result<Canaries> Canaries::make(Ids owner) {
 Canaries::Canaries(Canaries&& other) noexcept
     : directory_(std::exchange(other.directory_, "")),
       token_(std::move(other.token_)),
+      secret_(std::move(other.secret_)),
+      near_secret_(std::move(other.near_secret_)),
       owner_(other.owner_),
-      port_(other.port_),
       sysv_(std::exchange(other.sysv_, -1)),
       victim_(std::exchange(other.victim_, 0)),
-      stream_(std::move(other.stream_)),
-      datagram_(std::move(other.datagram_)),
       named_(std::move(other.named_)),
       abstract_(std::move(other.abstract_)),
       abstract_datagram_(std::move(other.abstract_datagram_)),
       terminal_(std::move(other.terminal_)),
-      terminal_master_(std::move(other.terminal_master_)) {}
+      terminal_master_(std::move(other.terminal_master_)),
+      net_(std::move(other.net_)),
+      neighbour_(std::move(other.neighbour_)),
+      watched_(std::move(other.watched_)) {}
 
 Canaries::~Canaries() {
+  neighbour_.reset();
   if (victim_ > 0) {
     ::kill(victim_, SIGKILL);
     ::waitpid(victim_, nullptr, 0);
@@ -156,8 +169,11 @@ Canaries::~Canaries() {
 Result<void> Canaries::make_files(Ids owner) {
   TRY_VOID(make_owned(state(), 0700, owner));
   TRY_VOID(make_owned(directory_ + "/private", 0755, owner));
-  TRY_VOID(write_owned(directory_ + "/private/secret", token_ + "\n", 0644, owner));
+  TRY_VOID(write_owned(directory_ + "/private/secret", secret_ + "\n", 0644, owner));
+  constexpr std::string_view kEmpty = "version: 1\nnet: {connect: [], resolve: []}\n";
+  TRY_VOID(write_owned(directory_ + "/empty.yaml", kEmpty, 0644, owner));
   TRY_VOID(write_owned(book(), kBookText, kBookMode, owner));
+  TRY_VOID(make_owned(work(), 0755, owner));
   return fill_work(work(), owner);
 }
 
@@ -168,8 +184,6 @@ Result<void> Canaries::make_sockets(Ids owner) {
   const std::string zero(1, '\0');
   TRY(abstract_, bind_unix(zero + token_, SOCK_STREAM));
   TRY(abstract_datagram_, bind_unix(zero + token_ + "d", SOCK_DGRAM));
-  TRY(stream_, bind_loopback(SOCK_STREAM, port_));
-  TRY(datagram_, bind_loopback(SOCK_DGRAM, port_));
   int master = -1, slave = -1;
   if (::openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) {
     return fail_os(errno, "make a terminal to be attacked");
@@ -178,6 +192,12 @@ Result<void> Canaries::make_sockets(Ids owner) {
   terminal_ = UniqueFd(slave);
   ::fcntl(master, F_SETFD, FD_CLOEXEC);
   ::fcntl(slave, F_SETFD, FD_CLOEXEC);
+  // Every key is there at once.
+  termios modes{};
+  if (::tcgetattr(slave, &modes) == 0) {
+    ::cfmakeraw(&modes);
+    ::tcsetattr(slave, TCSANOW, &modes);
+  }
   if (::fchown(slave, owner.uid, owner.gid) != 0) return fail_os(errno, "a terminal");
   return {};
 }
@@ -199,7 +219,7 @@ Result<void> Canaries::make_victim(Ids owner) {
   if (victim_ < 0) return fail_os(errno, "make a process to be attacked");
   if (victim_ > 0) return {};
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::prctl(PR_SET_NAME, token_.c_str());
+  ::prctl(PR_SET_NAME, secret_.c_str());
   const bool lowered = ::geteuid() != 0 || (::setresgid(owner.gid, owner.gid, owner.gid) == 0 &&
                                             ::setresuid(owner.uid, owner.uid, owner.uid) == 0);
   if (!lowered || ::getppid() != self) ::_exit(1);
@@ -213,16 +233,27 @@ std::string Canaries::word(std::string_view word) const {
       {"@work", work()},
       {"@socket", directory_ + "/private/socket"},
       {"@abstract", token_},
-      {"@port", std::to_string(port_)},
+      {"@port", std::to_string(net_->host_port())},
+      {"@open", std::to_string(net_->granted_port())},
+      {"@other", std::to_string(net_->other_port())},
+      {"@dns", std::to_string(net_->resolver_port())},
+      {"@nearkey", std::to_string(near_key())},
+      {"@near", "near-" + token_},
+      {"@empty", directory_ + "/empty.yaml"},
+      {"@state", state()},
       {"@victim", std::to_string(victim_)},
       {"@shm", "/" + token_},
       {"@sysv", std::to_string(::getpid())},
       {"@queue", "/" + token_},
   };
+  std::string filled(word);
   for (const auto& [name, value] : places) {
-    if (word.starts_with(name)) return value + std::string(word.substr(name.size()));
+    for (std::size_t at = 0; (at = filled.find(name, at)) != std::string::npos;) {
+      filled.replace(at, name.size(), value);
+      at += value.size();
+    }
   }
-  return std::string(word);
+  return filled;
 }
 
 std::string Canaries::touched_files() const {
@@ -233,7 +264,7 @@ std::string Canaries::touched_files() const {
     return "the mode of a file that may only be read has changed";
   }
   const auto secret = read_file(directory_ + "/private/secret");
-  if (!secret || *secret != token_ + "\n") return "a secret has changed";
+  if (!secret || *secret != secret_ + "\n") return "a secret has changed";
   std::error_code problem;
   for (const auto& entry : fs::directory_iterator(work(), problem)) {
     const std::string name = entry.path().filename();
@@ -245,10 +276,33 @@ std::string Canaries::touched_files() const {
   return "";
 }
 
+Result<void> Canaries::watch(const std::string& path) {
+  Watched one{path};
+  if (::stat(path.c_str(), &one.facts) != 0) return fail_os(errno, "{}", path);
+  watched_.push_back(std::move(one));
+  return {};
+}
+
+void Canaries::end_neighbour() { neighbour_.reset(); }
+
+Result<void> Canaries::set_neighbour(Command command) {
+  for (const std::string& word :
+       {std::string("keep_secret"), word("@near"), near_secret_, word("@nearkey")}) {
+    command.words.push_back(word);
+  }
+  TRY(Background box, Background::start(command));
+  TRY_VOID(box.await("keeping", std::chrono::seconds(20)));
+  neighbour_.emplace(std::move(box));
+  return {};
+}
+
+bool Canaries::is_work_untouched() const {
+  const auto old = read_file(work() + "/old");
+  return old && *old == kOldText;
+}
+
 std::string Canaries::touched_sockets() const {
   const std::pair<const UniqueFd&, const char*> listeners[] = {
-      {stream_, "a service of the host was reached"},
-      {datagram_, "a datagram reached the host"},
       {named_, "a socket of the host was reached by its path"},
       {abstract_, "an abstract socket of the host was reached"},
       {abstract_datagram_, "an abstract socket of the host was sent to"},
@@ -263,10 +317,21 @@ std::string Canaries::touched_sockets() const {
 std::string Canaries::touched() {
   std::string what = touched_files();
   if (what.empty()) what = touched_sockets();
+  if (what.empty()) what = net_->touched();
+  if (what.empty() && neighbour_ && neighbour_->has_said("visited")) {
+    what = "another box was reached";
+  }
+  if (what.empty() && neighbour_ && neighbour_->is_over()) what = "another box was ended";
+  for (const Watched& each : watched_) {
+    struct stat facts{};
+    if (::stat(each.path.c_str(), &facts) != 0 || !is_same(each.facts, facts)) {
+      what = "a program of the host was changed: " + each.path;
+    }
+  }
   if (what.empty() && ::waitpid(victim_, nullptr, WNOHANG | WUNTRACED) != 0) {
     what = "a process of the host was ended or stopped";
   }
-  remove_tree(work());
+  empty_directory(work());
   if (!fill_work(work(), owner_) && what.empty()) what = "the workspace cannot be put back";
   return what;
 }

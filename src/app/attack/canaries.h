@@ -1,21 +1,21 @@
-// Things of the host that an attack would touch, made for one tier of attacks and looked at after
-// each.
+// Things of the host, and of another box, that an attack would touch, made for one tier of attacks
+// and looked at after each.
 #pragma once
 
+#include "app/attack/command.h"
+#include "app/attack/net_canaries.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 namespace glovebox::app {
-
-struct Ids {
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
 
 class Canaries {
  public:
@@ -28,13 +28,16 @@ class Canaries {
   Canaries& operator=(const Canaries&) = delete;
   ~Canaries();  // removes them
 
-  // The word of a probe with its '@' places filled in: @secret (a file that no box may read), @book
-  // (one that a box may only read), @work (a workspace), @socket, @abstract, @port, @victim (a
-  // process), @shm, @sysv, @queue.
+  // Words of a probe with their '@' places filled in: @secret (a file that no box may read), @book
+  // (one that a box may only read), @work (a workspace), @socket, @abstract, @victim (a process),
+  // @shm, @sysv, @queue; @port of a server on the host's loopback, @open of one that a wide policy
+  // grants, @other of one that none does, @dns of the name server; @near (what another box calls
+  // its things) and @nearkey; @empty (a policy with empty lists), @state.
   std::string word(std::string_view word) const;
 
-  // What a successful attack would have in its output.
-  const std::string& token() const { return token_; }
+  // What a successful attack would have in its output: of the host, and of another box.
+  const std::string& secret() const { return secret_; }
+  const std::string& near_secret() const { return near_secret_; }
   const std::string& directory() const { return directory_; }
   std::string work() const { return directory_ + "/work"; }
   std::string book() const { return directory_ + "/book"; }
@@ -42,8 +45,20 @@ class Canaries {
   // A terminal as standard input of an attack.
   BorrowedFd terminal() const { return terminal_; }
 
+  NetCanaries& net() { return *net_; }
+  const NetCanaries& net() const { return *net_; }
+
+  // A program that must stay what it is.
+  Result<void> watch(const std::string& path);
+  // Another box, which keeps its secret in every place that boxes could meet in. `command` starts
+  // one whose words end where those of a probe begin.
+  Result<void> set_neighbour(Command command);
+  void end_neighbour();
+
   // What is not as it was, as a clause; empty when all is well. Puts the workspace back.
   std::string touched();
+  // Whether the workspace is what it was before a layer was put on it.
+  bool is_work_untouched() const;
 
  private:
   Canaries() = default;
@@ -54,14 +69,22 @@ class Canaries {
   std::string touched_files() const;
   std::string touched_sockets() const;
 
+  struct Watched {
+    std::string path;
+    struct stat facts{};
+  };
+
   std::string directory_;
-  std::string token_;
+  std::string token_;  // in names
+  std::string secret_, near_secret_;
   Ids owner_;
-  int port_ = 0;
   int sysv_ = -1;
   pid_t victim_ = 0;
-  UniqueFd stream_, datagram_, named_, abstract_, abstract_datagram_;
+  UniqueFd named_, abstract_, abstract_datagram_;
   UniqueFd terminal_, terminal_master_;
+  std::optional<NetCanaries> net_;
+  std::optional<Background> neighbour_;
+  std::vector<Watched> watched_;
 };
 
 }  // namespace glovebox::app
