@@ -3,6 +3,8 @@
 //   bench_serve [rounds]
 //   bench_serve load [clients] [seconds]   many clients create, run and delete; counts what goes
 //   wrong
+//   bench_serve transfers [times]          only files in and out
+//   bench_serve cycles [clients] [seconds] only create, run and delete, and what each takes
 //
 // Starts `glovebox serve` (beside this program) on a unix socket, and in a thread a server that
 // answers every request with "hello". Prints ratios within one run.
@@ -259,6 +261,57 @@ Result<void> measure_round_trips(const Setup& setup, int rounds) {
   return {};
 }
 
+// How long each part of a session's life takes its client.
+struct CycleTimes {
+  std::vector<double> create, run, remove, whole;  // microseconds
+
+  void add(const CycleTimes& other) {
+    const auto append = [](auto& to, const auto& from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    append(create, other.create);
+    append(run, other.run);
+    append(remove, other.remove);
+    append(whole, other.whole);
+  }
+};
+
+void live_and_die(const Setup& setup, const std::atomic<bool>& stop, std::atomic<long>& done,
+                  CycleTimes& times) {
+  Client client(setup.service_socket);
+  while (!stop) {
+    const auto start = Clock::now();
+    const auto session = create(client, setup.directory + "/work");
+    const double created = seconds_since(start);
+    if (!session || !run(client, *session)) continue;
+    const double ran = seconds_since(start);
+    (void)client.ask("DELETE", *session, "");
+    const double whole = seconds_since(start);
+    times.create.push_back(created * 1e6);
+    times.run.push_back((ran - created) * 1e6);
+    times.remove.push_back((whole - ran) * 1e6);
+    times.whole.push_back(whole * 1e6);
+    ++done;
+  }
+}
+
+void measure_cycles(const Setup& setup, int clients, int seconds) {
+  CycleTimes all;
+  std::mutex lock;
+  const double whole = rate(clients, seconds, [&](int /*number*/, const auto& stop, auto& done) {
+    CycleTimes mine;
+    live_and_die(setup, stop, done, mine);
+    const std::scoped_lock guard(lock);
+    all.add(mine);
+  });
+  std::printf(
+      "create, run, delete with an overlay, %d connections: %.0f/s, p50 %.0f us, p99 %.0f us "
+      "(%.1fx); p50 of create %.0f us, run %.0f us, delete %.0f us\n",
+      clients, whole, percentile(all.whole, 0.5), percentile(all.whole, 0.99),
+      percentile(all.whole, 0.99) / percentile(all.whole, 0.5), percentile(all.create, 0.5),
+      percentile(all.run, 0.5), percentile(all.remove, 0.5));
+}
+
 void measure_rates(const Setup& setup) {
   const double runs = rate(32, 3, [&](int /*number*/, const auto& stop, auto& done) {
     Client client(setup.service_socket);
@@ -269,25 +322,7 @@ void measure_rates(const Setup& setup) {
     if (session) (void)client.ask("DELETE", *session, "");
   });
   std::printf("runs of ':', 32 connections, a session each: %.0f/s\n", runs);
-  std::vector<double> times;
-  std::mutex lock;
-  const double whole = rate(8, 5, [&](int /*number*/, const auto& stop, auto& done) {
-    Client client(setup.service_socket);
-    while (!stop) {
-      const auto start = Clock::now();
-      const auto session = create(client, setup.directory + "/work");
-      if (!session || !run(client, *session)) continue;
-      (void)client.ask("DELETE", *session, "");
-      const std::scoped_lock guard(lock);
-      times.push_back(seconds_since(start) * 1e6);
-      ++done;
-    }
-  });
-  std::printf(
-      "create, run, delete with an overlay, 8 connections: %.0f/s, p50 %.0f us, p99 %.0f us "
-      "(%.1fx)\n",
-      whole, percentile(times, 0.5), percentile(times, 0.99),
-      percentile(times, 0.99) / percentile(times, 0.5));
+  measure_cycles(setup, 8, 5);
 }
 
 double pipe_rate(const std::string& command) {
@@ -300,18 +335,27 @@ double pipe_rate(const std::string& command) {
   return static_cast<double>(total) / seconds_since(start);
 }
 
+// The same bytes into a file of the same disk, through a pipe and another process.
+double file_rate(const std::string& file, const std::string& content) {
+  const auto start = Clock::now();
+  std::FILE* pipe = ::popen(fmt::format("cat > {}", file).c_str(), "we");
+  const bool is_written = write_all(BorrowedFd(::fileno(pipe)), content).has_value();
+  const bool is_whole = ::pclose(pipe) == 0 && is_written;
+  return is_whole ? static_cast<double>(content.size()) / seconds_since(start) : 0;
+}
+
 std::string post(const std::string& path, std::string_view body) {
   return fmt::format("POST {} HTTP/1.1\r\nContent-Length: {}\r\n\r\n{}", path, body.size(), body);
 }
 
-Result<void> measure_transfers(const Setup& setup) {
+Result<void> measure_events(const Setup& setup) {
   Client client(setup.service_socket);
   TRY(const std::string session, create(client, setup.directory + "/work"));
   // Lines of 100 bytes from a file in memory, so that the program that prints costs nearly nothing.
   const std::string make =
       fmt::format("head -c {} /dev/zero | tr '\\\\0' a | fold -w 99 > /tmp/lines", kTransfer);
   TRY_VOID(client.ask("POST", session + "/run", fmt::format(R"({{"code":"{}"}})", make)));
-  auto start = Clock::now();
+  const auto start = Clock::now();
   TRY(const std::uint64_t events,
       client.ask_and_forget(post(session + "/run", R"({"code":"cat /tmp/lines"})")));
   const double sse = static_cast<double>(kTransfer) / seconds_since(start);
@@ -324,13 +368,18 @@ Result<void> measure_transfers(const Setup& setup) {
       "output of a run as events: %.0f MiB/s (%.0f MiB on the wire); the same through a pipe: %.0f "
       "MiB/s (%.0f%%)\n",
       sse / (1 << 20), static_cast<double>(events) / (1 << 20), pipe / (1 << 20), 100 * sse / pipe);
+  TRY_VOID(client.ask("DELETE", session, ""));
+  return {};
+}
+
+Result<double> upload_rate(const Setup& setup, Client& client, const std::string& content) {
+  TRY(const std::string session, create(client, setup.directory + "/work"));
   const std::string head =
       "--b\r\nContent-Disposition: form-data; name=\"metadata\"; "
       "filename=\"m\"\r\n\r\n{\"path\":\"big\"}\r\n"
       "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n";
   const std::string tail = "\r\n--b--\r\n";
-  const std::string content(kTransfer, 'x');
-  start = Clock::now();
+  const auto start = Clock::now();
   TRY_VOID(write_all(
       client.fd(),
       fmt::format(
@@ -339,14 +388,46 @@ Result<void> measure_transfers(const Setup& setup) {
           session, head.size() + content.size() + tail.size(), head)));
   TRY_VOID(write_all(client.fd(), content));
   TRY_VOID(client.ask_and_forget(tail));
-  std::printf("upload: %.0f MiB/s\n",
-              static_cast<double>(kTransfer) / seconds_since(start) / (1 << 20));
-  start = Clock::now();
+  if (client.status() != 200) return fail(Code::Os, "upload: {}", client.status());
+  const double rate = static_cast<double>(content.size()) / seconds_since(start);
+  TRY_VOID(client.ask("DELETE", session, ""));
+  return rate;
+}
+
+Result<double> download_rate(const Setup& setup, Client& client) {
+  TRY(const std::string session, create(client, setup.directory + "/work"));
+  const std::string make = fmt::format(R"({{"code":"head -c {} /dev/zero > big"}})", kTransfer);
+  TRY_VOID(client.ask("POST", session + "/run", make));
+  const auto start = Clock::now();
   TRY(const std::uint64_t bytes, client.ask_and_forget(fmt::format(
                                      "GET {}/files/download?path=big HTTP/1.1\r\n\r\n", session)));
-  std::printf("download: %.0f MiB/s\n",
-              static_cast<double>(bytes) / seconds_since(start) / (1 << 20));
+  const double rate = static_cast<double>(bytes) / seconds_since(start);
   TRY_VOID(client.ask("DELETE", session, ""));
+  return rate;
+}
+
+// Each time in a session of its own, so that none finds what another left, and in turn with what
+// they are compared to, so that what others do on the machine touches all of them.
+Result<void> measure_transfers(const Setup& setup, int times) {
+  Client client(setup.service_socket);
+  const std::string content(kTransfer, 'x');
+  std::vector<double> uploads, files, downloads;
+  for (int i = 0; i < times; ++i) {
+    const std::string file = fmt::format("{}/file{}", setup.directory, i);
+    files.push_back(file_rate(file, content) / (1 << 20));
+    std::filesystem::remove(file);
+    TRY(const double upload, upload_rate(setup, client, content));
+    uploads.push_back(upload / (1 << 20));
+    TRY(const double download, download_rate(setup, client));
+    downloads.push_back(download / (1 << 20));
+  }
+  const auto print = [&](const char* what, std::vector<double> rates) {
+    std::printf("%s, %d times: p50 %.0f MiB/s, best %.0f MiB/s\n", what, times,
+                percentile(rates, 0.5), percentile(rates, 1));
+  };
+  print("upload", uploads);
+  print("download", downloads);
+  print("the same into a file through a pipe", files);
   return {};
 }
 
@@ -397,8 +478,20 @@ Result<void> measure(Setup& setup, int rounds) {
   TRY_VOID(measure_round_trips(setup, rounds));
   TRY_VOID(measure_first_bytes(setup, 300));
   measure_rates(setup);
-  TRY_VOID(measure_transfers(setup));
+  TRY_VOID(measure_events(setup));
+  TRY_VOID(measure_transfers(setup, 7));
   print_memory(setup, "afterwards");
+  return {};
+}
+
+Result<void> only_transfers(Setup& setup, int times) {
+  TRY(setup.service, start_service(setup));
+  return measure_transfers(setup, times);
+}
+
+Result<void> only_cycles(Setup& setup, int clients, int seconds) {
+  TRY(setup.service, start_service(setup));
+  measure_cycles(setup, clients, seconds);
   return {};
 }
 
@@ -489,6 +582,12 @@ int main(int argc, char** argv) {
   if (!words.empty() && words[0] == "load") {
     return bench_main(
         [&](Setup& setup) { return put_under_load(setup, number(1, 200), number(2, 60)); });
+  }
+  if (!words.empty() && words[0] == "transfers") {
+    return bench_main([&](Setup& setup) { return only_transfers(setup, number(1, 5)); });
+  }
+  if (!words.empty() && words[0] == "cycles") {
+    return bench_main([&](Setup& setup) { return only_cycles(setup, number(1, 8), number(2, 5)); });
   }
   return bench_main([&](Setup& setup) { return measure(setup, number(0, 2'000)); });
 }

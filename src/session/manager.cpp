@@ -96,6 +96,12 @@ Result<void> SessionManager::open() {
   preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
   TRY(preparing.python_extension, write_python_extension(state + "/python"));
   TRY(preparer_, Preparer::open(std::move(preparing)));
+  trash_ = std::make_unique<LayerTrash>(
+      loop_,
+      [preparer = preparer_](const std::string& id) {
+        return workspace::remove_doomed(preparer->layers(), id).has_value();
+      },
+      LayerTrash::Bounds{});
   TRY(store_, Store::open(state + "/sessions.db"));
   TRY_VOID(recover());
   TRY_VOID(launcher_.start());

@@ -111,16 +111,25 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
 asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids) {
   std::erase_if(ids, [this](const std::string& id) { return is_used(id, nullptr); });
   if (ids.empty()) co_return;
-  const auto work = [preparer = preparer_, ids = std::move(ids)] {
+  struct Outcome {
+    std::vector<std::string> doomed;
     std::vector<std::string> left;
-    for (const std::string& id : ids) {
-      const auto removed = workspace::remove_layer(preparer->layers(), id);
-      if (!removed && removed.error().code != Code::NotFound) left.push_back(id);
-    }
-    return left;
   };
-  const std::vector<std::string> left = co_await on_pool(pool_, work);
-  doomed_layers_.insert(doomed_layers_.end(), left.begin(), left.end());
+  const auto work = [preparer = preparer_, ids = std::move(ids)] {
+    Outcome outcome;
+    for (const std::string& id : ids) {
+      const auto doomed = workspace::doom_layer(preparer->layers(), id);
+      if (doomed) {
+        outcome.doomed.push_back(id);
+      } else if (doomed.error().code != Code::NotFound) {
+        outcome.left.push_back(id);
+      }
+    }
+    return outcome;
+  };
+  Outcome outcome = co_await on_pool(pool_, work);
+  doomed_layers_.insert(doomed_layers_.end(), outcome.left.begin(), outcome.left.end());
+  co_await trash_->take(std::move(outcome.doomed));
 }
 
 bool SessionManager::is_used(const std::string& layer, const Entry* but) const {
@@ -214,6 +223,7 @@ asio::awaitable<void> SessionManager::sweep() {
     (void)co_await remove_for(entry, LayerFate::Remove, EndCause::Idle, "the session was idle");
   }
   std::vector<std::string> doomed = std::exchange(doomed_layers_, {});
+  for (std::string& id : trash_->take_left()) doomed.push_back(std::move(id));
   co_await remove_layers(std::move(doomed));
 }
 
@@ -247,6 +257,7 @@ asio::awaitable<void> SessionManager::stop(LayerFate fate) {
     // What is left is removed by the next service on this directory.
     (void)co_await remove_for(entry, fate, EndCause::ServiceEnded, "the service has ended");
   }
+  co_await trash_->drain(settings_.end_timeout);  // the rest is for the next service
   write_runs();
   (void)co_await store_->flush();  // there is nobody left to tell
   events_.close();

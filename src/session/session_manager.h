@@ -3,6 +3,7 @@
 
 #include "session/event_feed.h"
 #include "session/launcher_line.h"
+#include "session/layer_trash.h"
 #include "session/manager.h"
 #include "session/networks.h"
 #include "session/newborn.h"
@@ -191,6 +192,7 @@ class SessionManager final : public Manager {
   asio::awaitable<bool> await_gone(std::shared_ptr<BoxSession> live);
   asio::awaitable<Result<void>> remove_for(EntryPointer entry, LayerFate fate, EndCause cause,
                                            std::string sentence);
+  // Nobody finds them when it is done; what they hold goes by and by.
   asio::awaitable<void> remove_layers(std::vector<std::string> ids);
   // Whether a session (other than `but`) has the layer or stands on it, or somebody keeps it.
   bool is_used(const std::string& layer, const Entry* but) const;
@@ -217,6 +219,7 @@ class SessionManager final : public Manager {
   std::string spool_directory_;
   std::shared_ptr<LayerUse> layer_use_;
   std::shared_ptr<SpoolRoom> spool_room_;
+  std::unique_ptr<LayerTrash> trash_;
   std::unique_ptr<Store> store_;
   EventHub events_;
   asio::thread_pool pool_;
@@ -233,7 +236,7 @@ class SessionManager final : public Manager {
   std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
   // Of layers by their ids, when they could be looked into last, or were seen first.
   std::map<std::string, LayerLook> last_looks_;
-  std::vector<std::string> doomed_layers_;          // could not be removed yet
+  std::vector<std::string> doomed_layers_;          // could not be taken away yet
   std::set<std::string, std::less<>> kept_layers_;  // although their session is forgotten
   PythonPool<Newborn> python_pool_;
   std::size_t python_starting_ = 0;  // ahead of need

@@ -22,6 +22,17 @@ Result<UniqueFd> open_commits(const Layer& layer) {
   return open_file_at(layer.dir(), "commits", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 }
 
+// The first commit makes the directory, because most layers never see one. What is in it must be
+// found after a crash, so its name is on the disk before anything else is.
+Result<UniqueFd> make_commits(const Layer& layer) {
+  if (::mkdirat(layer.dir().get(), "commits", 0700) == 0) {
+    if (::fsync(layer.dir().get()) != 0) return fail_os(errno, "sync the layer");
+  } else if (errno != EEXIST) {
+    return fail_os(errno, "make commits");
+  }
+  return open_commits(layer);
+}
+
 Result<std::vector<std::size_t>> list_numbers(BorrowedFd commits) {
   TRY(const UniqueFd dir, open_directory(commits, "."));
   TRY(const auto entries, list_directory(dir));
@@ -37,7 +48,7 @@ Result<std::vector<std::size_t>> list_numbers(BorrowedFd commits) {
 }  // namespace
 
 Result<CommitRecord> CommitRecord::make(const Layer& layer, std::optional<std::size_t> undoes) {
-  TRY(UniqueFd commits, open_commits(layer));
+  TRY(UniqueFd commits, make_commits(layer));
   TRY(const auto numbers, list_numbers(commits));
   const std::size_t number = numbers.empty() ? 1 : numbers.back() + 1;
   const std::string name = fmt::format("{}", number);
@@ -84,8 +95,10 @@ Result<void> CommitRecord::forget() const {
 }
 
 Result<std::vector<std::size_t>> list_commits(const Layer& layer) {
-  TRY(const UniqueFd commits, open_commits(layer));
-  return list_numbers(commits);
+  const auto commits = open_commits(layer);
+  if (!commits && commits.error().os_errno == ENOENT) return std::vector<std::size_t>();
+  if (!commits) return unexpected(commits.error());
+  return list_numbers(*commits);
 }
 
 Result<bool> has_unfinished_commit(const Layer& layer) {
@@ -99,7 +112,7 @@ Result<bool> has_unfinished_commit(const Layer& layer) {
 }
 
 Result<UniqueFd> lock_commits(const Layer& layer) {
-  TRY(UniqueFd commits, open_commits(layer));
+  TRY(UniqueFd commits, make_commits(layer));
   if (::flock(commits.get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(Code::Denied, "another commit of layer {} is running", layer.facts().id);
   }

@@ -7,7 +7,7 @@
 //                      is read through a descriptor that the box's supervisor holds
 //   ROOT/ID/layer.json what the layer belongs to
 //   ROOT/ID/base.json  the original at the session's start (base.h), and `known`
-//   ROOT/ID/commits/N/ journal and backups of the Nth commit (journal.h)
+//   ROOT/ID/commits/N/ journal and backups of the Nth commit (journal.h); made by the first
 //
 // A layer that others stand on (LayerFacts::below) is frozen by that: whoever goes on from it makes
 // another on top. Nothing is copied or moved, and it goes when the last that stands on it has gone.
@@ -128,7 +128,14 @@ Result<Layer> open_layer(const LayerRoot& root, std::string_view id);
 Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root);
 // When the newest one was made, ns since 1970, as told by the ids; 0 when there is none.
 Result<std::int64_t> newest_layer_time(const LayerRoot& root);
-// Code::Denied while somebody holds it or while a commit of it is unfinished.
+// Takes a layer away at once: from here on nobody finds it by its id, and whatever comes next, it
+// goes. What it holds is on the disk until remove_doomed(), or until collect_layers() of whoever
+// comes later. Returns its id. Code::Denied while somebody holds it or while a commit of it is
+// unfinished.
+Result<std::string> doom_layer(const LayerRoot& root, std::string_view id);
+// Removes what is left of a layer that was doomed, which may take long. One that is gone is fine.
+Result<void> remove_doomed(const LayerRoot& root, std::string_view id);
+// Both.
 Result<void> remove_layer(const LayerRoot& root, std::string_view id);
 
 struct Retention {

@@ -26,6 +26,8 @@ std::int64_t now() {
   return time.tv_sec * kSecond + time.tv_nsec;
 }
 
+std::string doomed_name(std::string_view id) { return fmt::format("{}{}", kRemoving, id); }
+
 Result<std::vector<Entry>> list_root(const LayerRoot& root) {
   TRY(const UniqueFd dir, open_directory(root.dir, "."));
   return list_directory(dir);
@@ -107,19 +109,27 @@ Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root) {
   return found;
 }
 
-Result<void> remove_layer(const LayerRoot& root, std::string_view id) {
+Result<std::string> doom_layer(const LayerRoot& root, std::string_view id) {
   if (is_layer_id(id)) {
     // Begun before, and stopped by an error: there is nothing left to ask about it.
-    const std::string begun = fmt::format("{}{}", kRemoving, id);
-    TRY(const Node node, look(root.dir, begun));
-    if (node.exists()) return remove_tree(root.dir, begun);
+    TRY(const Node node, look(root.dir, doomed_name(id)));
+    if (node.exists()) return std::string(id);
   }
   TRY(const Layer layer, open_layer(root, id));
   TRY_VOID(check_removable(layer));
   const std::string& name = layer.facts().id;
-  const std::string doomed = fmt::format("{}{}", kRemoving, name);
-  TRY_VOID(move_new(root.dir, name, root.dir, doomed));
-  return remove_tree(root.dir, doomed);
+  TRY_VOID(move_new(root.dir, name, root.dir, doomed_name(name)));
+  return name;
+}
+
+Result<void> remove_doomed(const LayerRoot& root, std::string_view id) {
+  if (!is_layer_id(id)) return fail(Code::Invalid, "not the id of a layer");
+  return remove_tree(root.dir, doomed_name(id));
+}
+
+Result<void> remove_layer(const LayerRoot& root, std::string_view id) {
+  TRY(const std::string doomed, doom_layer(root, id));
+  return remove_doomed(root, doomed);
 }
 
 Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Retention& keep) {

@@ -78,6 +78,8 @@ class Use:
         self.processes = len(descendants_of(self.service))
         self.mounts = len(Path(f"/proc/{self.launcher}/mountinfo").read_text().splitlines())
         self.cgroups = count_cgroups(self.launcher)
+        # Those that were deleted are removed by and by.
+        wait_until(lambda: not list((service.state / "layers").glob(".removing-*")))
         self.layers = sum(len(names) for _, names, _ in os.walk(service.state / "layers"))
 
     def holds_no_more_descriptors_than(self, other):

@@ -15,8 +15,35 @@ from service import PATIENCE, TIER, Run, Service, ServiceTest, Session, needs_ro
 from websocket import WebSocket
 
 
+def processes_with(word):
+    """Processes of the machine that have this word on their command line; the dead have none."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word.encode() in entry.read_bytes().split(b"\0"):
+                found.append(entry.parent.name)
+        except OSError:
+            pass  # it ended meanwhile
+    return found
+
+
 class Sessions(ServiceTest):
     ENVIRONMENT = {"ONE": "1", "TWO": "2", "MY_TOKEN": "3"}
+
+    def test_a_deleted_session_is_dead_at_once_and_its_layer_goes_by_and_by(self):
+        session = self.session()
+        marker = f"86400.{os.getpid()}"
+        session.run(f"mkdir many; for ((i = 0; i < 2000; i++)); do : > many/$i; done; sleep {marker} &")
+        layers = self.service.state / "layers"
+        layer = [entry.name for entry in layers.iterdir() if (entry / "box/upper/many").exists()]
+        self.assertEqual(len(layer), 1)
+        self.assertTrue(wait_until(lambda: processes_with(marker)))
+        self.assertStatus(session.delete(), 200)
+        # Nothing of these waits: they hold when the answer is there.
+        self.assertEqual(processes_with(marker), [])
+        self.assertStatus(session.get(), 404, "SESSION_NOT_FOUND")
+        self.assertFalse((layers / layer[0]).exists())
+        self.assertTrue(wait_until(lambda: not (layers / f".removing-{layer[0]}").exists()))
 
     def test_create_get_list_delete(self):
         first, second = self.session(), self.session()

@@ -83,7 +83,7 @@ class Create(ServiceTest):
     ENVIRONMENT = SECRETS
 
     def layers(self):
-        return len(list(self.service.state.rglob("upper")))
+        return len(list(self.service.state.glob("layers/[!.]*/box/upper")))
 
     def test_Requirement04_bodies_are_checked_before_anything_is_made(self):
         before = self.layers()

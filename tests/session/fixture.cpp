@@ -3,12 +3,14 @@
 #include "base/file.h"
 #include "support/process.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,6 +79,20 @@ void ManagerTest::run_until(const std::function<bool()>& is_true) {
   while (!is_true()) {
     ASSERT_LT(std::chrono::steady_clock::now(), end) << "it did not happen in time";
     loop_.run_one_for(std::chrono::milliseconds(50));
+  }
+}
+
+std::vector<std::string> ManagerTest::settled_layers() const {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (;;) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(state_directory() + "/layers")) {
+      names.push_back(entry.path().filename());
+    }
+    const bool is_settled = std::ranges::none_of(
+        names, [](const std::string& name) { return name.starts_with(".removing-"); });
+    if (is_settled || std::chrono::steady_clock::now() > patience) return names;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 

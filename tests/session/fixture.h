@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace glovebox::session {
 
@@ -66,6 +67,10 @@ class ManagerTest : public testing::Test {
   void await(asio::awaitable<void> work);
   // Lets the loop run until `is_true`, or fails the test after some seconds.
   void run_until(const std::function<bool()>& is_true);
+
+  // What there is of layers, when everything that is being removed is gone; or with the rest of it,
+  // after some seconds. Needs no loop.
+  std::vector<std::string> settled_layers() const;
 
   // A session over work_directory(), which must begin.
   SessionInfo make_session(WorkspaceMode mode = WorkspaceMode::Overlay);

@@ -3,7 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 namespace glovebox::workspace::test {
@@ -60,6 +64,46 @@ TEST_F(LayerTest, CollectionKeepsWhatIsHeldAndUnfinished) {
   EXPECT_THAT(*removed, testing::ElementsAre(loose));
   EXPECT_EQ(list_layers(root())->size(), 2U);
   EXPECT_FALSE(fs::exists(temp().path("layers/.removing-x")));
+}
+
+TEST_F(LayerTest, ADoomedLayerIsFoundByNobodyAndGoesInItsTime) {
+  begin();
+  const std::string id = layer().facts().id;
+  write_file(upper() / "f", "box\n");
+  const fs::path doomed = temp().path("layers/.removing-" + id);
+  ASSERT_EQ(doom_layer(root(), id).value(), id);
+  EXPECT_EQ(open_layer(root(), id).error().code, Code::NotFound);
+  EXPECT_THAT(*list_layers(root()), testing::IsEmpty());
+  EXPECT_TRUE(fs::exists(doomed / "box/upper"));
+  EXPECT_EQ(doom_layer(root(), id).value(), id) << "asked again, it is doomed already";
+  ASSERT_TRUE(remove_doomed(root(), id));
+  EXPECT_FALSE(fs::exists(doomed));
+  EXPECT_TRUE(remove_doomed(root(), id)) << "one that is gone";
+  EXPECT_EQ(doom_layer(root(), id).error().code, Code::NotFound);
+  EXPECT_EQ(remove_doomed(root(), "../x").error().code, Code::Invalid);
+}
+
+TEST_F(LayerTest, WhatIsHeldIsNotDoomedAndWhatIsDoomedIsCollected) {
+  begin();
+  const std::string id = layer().facts().id;
+  {
+    const auto held = layer().hold();
+    EXPECT_EQ(doom_layer(root(), id).error().code, Code::Denied);
+    EXPECT_TRUE(open_layer(root(), id));
+  }
+  ASSERT_TRUE(doom_layer(root(), id));
+  ASSERT_TRUE(collect_layers(root(), {}));
+  EXPECT_FALSE(fs::exists(temp().path("layers/.removing-" + id)));
+}
+
+TEST_F(LayerTest, ALayerHasAPlaceOfItsOwnOnTheDisk) {
+  const std::string path = temp().path("layers");
+  struct statfs disk{};
+  ASSERT_EQ(::statfs(path.c_str(), &disk), 0);
+  if (disk.f_type != EXT4_SUPER_MAGIC) GTEST_SKIP() << "only ext4 has to be told";
+  int flags = 0;
+  ASSERT_EQ(::ioctl(root().dir.get(), FS_IOC_GETFLAGS, &flags), 0);
+  EXPECT_NE(flags & FS_TOPDIR_FL, 0);
 }
 
 TEST_F(LayerTest, OldLayersAreCollected) {
