@@ -11,6 +11,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace glovebox::session {
 namespace {
@@ -140,6 +141,11 @@ asio::awaitable<void> SessionManager::make_ahead(SessionManager& manager, std::w
       made->live->close(EndCause::ServiceEnded, "the service has ended");
       co_return;
     }
+    // Another may have been made for the same kind meanwhile.
+    if (!manager.python_pool_.wants(key)) {
+      made->live->close(EndCause::Deleted, "nobody came for it");
+      co_return;
+    }
     auto spare = manager.python_pool_.put(key, *std::move(made));
     if (spare) spare->live->close(EndCause::Deleted, "nobody came for it");
   }
@@ -196,6 +202,18 @@ asio::awaitable<Result<std::shared_ptr<CellWorker>>> SessionManager::find_cell_w
   worker->start = std::make_shared<TurnQueue>(loop_, 1, "a worker for cells");
   CO_TRY(const auto turn, co_await worker->start->take(WhenBusy::Refuse));  // nobody else has it
   cell_workers_.push_back(worker);
+  // However this ends: nobody is to wait for a worker that will never be there.
+  struct Care {
+    SessionManager& manager;
+    std::weak_ptr<bool> there;
+    std::shared_ptr<CellWorker> worker;
+    ~Care() {
+      if (worker->box.worker) return;
+      if (!worker->problem) worker->problem = Error{Code::Os, ECANCELED, "its start was given up"};
+      if (!there.expired()) std::erase(manager.cell_workers_, worker);
+    }
+  };
+  const Care care{*this, is_there_, worker};
   const Origin fresh;
   auto made = co_await make_interpreter(prepared, fresh);
   if (made) {
@@ -203,7 +221,6 @@ asio::awaitable<Result<std::shared_ptr<CellWorker>>> SessionManager::find_cell_w
     co_return worker;
   }
   worker->problem = made.error();
-  std::erase(cell_workers_, worker);
   co_return unexpected(std::move(made).error());
 }
 

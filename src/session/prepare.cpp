@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include <sys/file.h>
 #include <unistd.h>
 
 namespace glovebox::session {
@@ -164,6 +165,8 @@ Result<plan::SandboxSpec> with_some_layers(plan::SandboxSpec spec, const std::st
 
 HeldLayer::~HeldLayer() {
   if (!hold_) return;
+  // A launcher that is just being started has a copy of the descriptor, until it executes.
+  (void)::flock(hold_.get(), LOCK_UN);
   hold_.reset();
   frozen_.clear();
   if (if_unused_ == IfUnused::Leave) return;

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -86,11 +87,11 @@ class Use:
         return all(mine <= theirs for mine, theirs in zip(self.descriptors, other.descriptors))
 
 
-def check_as_before(test, service, before):
+def check_as_before(test, service, before, spare=2):
     """Nothing is left of what has failed meanwhile. The service may be another one by now."""
     test.assertTrue(wait_until(lambda: Use(service).processes <= before.processes), descendants_of(service.process.pid))
     # One or two are those of the connection by which somebody has just asked.
-    test.assertTrue(wait_until(lambda: all(mine <= theirs + 2 for mine, theirs in
+    test.assertTrue(wait_until(lambda: all(mine <= theirs + spare for mine, theirs in
                                            zip(Use(service).descriptors, before.descriptors))),
                     (before.descriptors, Use(service).descriptors))
     test.assertEqual(Use(service).mounts, before.mounts)
@@ -218,6 +219,28 @@ class FailingCalls(unittest.TestCase):
 
     def test_of_the_launcher(self):
         self.fail_each(lambda: launcher_of(self.service), 10)
+        self.check_nothing_is_left()
+
+    def test_of_the_event_loop_while_a_worker_starts(self):
+        """A worker of cells that is given up on the way is not waited for by the cells after it."""
+        def make_cell():
+            try:
+                return ask_once(self.service, "POST", "/v1/isolated/session", {"python": {}, "backend": "cell"})
+            except (OSError, http.client.HTTPException):
+                return None
+
+        failed = 0
+        for number in range(1, 9):
+            traced = Traced(self.service.process.pid, "-o", "/dev/null", "-e", f"inject=epoll_ctl:error=ENOMEM:when={number}")
+            made = [make_cell() for _ in range(2)]
+            traced.stop()
+            failed += sum(each is None or each.status != 201 for each in made)
+            last = make_cell()
+            self.assertTrue(last is not None and last.status == 201, (number, made, last))
+            self.assertIsNone(clean_up(self.service))
+            os.kill(launcher_of(self.service), signal.SIGKILL)  # the next cell needs a worker again
+            self.assertTrue(wait_until(lambda: go_round(self.service, self.workspace) is None))
+        self.assertGreater(failed, 0, "nothing has failed")
         self.check_nothing_is_left()
 
     # ---- The agent of a box, which is its PID 1 ------------------------------------------------
