@@ -112,7 +112,7 @@ constexpr auto kFree = std::to_array<std::string_view>({
     "publish",      "resolver",   "listen",  "name",     "NAME",     "PATH",
     "idle",         "label",      "timeout", "depth",    "arg",      "add-allowed-domain",
     "count",        "limit",      "tenant",  "c",        "ADDRESS",  "max-size",
-    "peer-name",
+    "peer-name",    "class",
 });
 
 // These run what follows "--"; the words are split off before CLI11 sees them.

@@ -122,10 +122,10 @@ Result<void> add_words(const SessionOptions& options, json::object& body) {
 
 // Words of `run` that a session has no place for yet: better refused than ignored.
 Result<void> check_words(const RunOptions& box) {
-  const std::pair<const char*, bool> unused[] = {{"--waive", !box.waive.empty()},
-                                                 {"--cwd", !box.cwd.empty()},
-                                                 {"--no-loopback", box.no_loopback},
-                                                 {"--hostname", box.hostname != "box"}};
+  const std::pair<const char*, bool> unused[] = {
+      {"--waive", !box.waive.empty()},     {"--cwd", !box.cwd.empty()},
+      {"--no-loopback", box.no_loopback},  {"--resolver", !box.resolver.empty()},
+      {"--publish", !box.publish.empty()}, {"--hostname", box.hostname != "box"}};
   for (const auto& [name, given] : unused) {
     if (given) return fail(Code::Unsupported, "{} is for 'run'; a session does not take it", name);
   }

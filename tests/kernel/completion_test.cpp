@@ -115,6 +115,8 @@ TEST_P(Completion, OffersTheOptionsThatHelpLists) {
 
 TEST_P(Completion, OffersClosedSetsOfValues) {
   EXPECT_THAT(offers({"run", "--backend", ""}), ElementsAre("process", "cell", "microvm"));
+  EXPECT_THAT(offers({"attack", "--backend", "p"}), ElementsAre("process", "parked", "python"));
+  EXPECT_THAT(offers({"attack", "--peer", ""}), ElementsAre("bwrap", "none"));
   EXPECT_THAT(offers({"run", "--waive", "limit.m"}), ElementsAre("limit.memory"));
   EXPECT_THAT(offers({"policy", "show", "--format", "j"}), ElementsAre("json"));
   EXPECT_THAT(offers({"completion", ""}), UnorderedElementsAre("bash", "zsh", "fish"));

@@ -144,6 +144,8 @@ TEST_P(SessionCommand, BadWordsAreRefused) {
   EXPECT_THAT(session({"start", "-w", work_ + "/nothing"}), ended_with(125));
   EXPECT_THAT(session({"start", "--deny", "nonsense=1"}), ended_with(125));
   EXPECT_THAT(session({"start", "--cwd", "/"}), ended_with(125));
+  EXPECT_THAT(session({"start", "--resolver", "127.0.0.1:53"}).err, HasSubstr("--resolver"));
+  EXPECT_THAT(session({"start", "-p", "8080:80"}).err, HasSubstr("--publish"));
   EXPECT_THAT(session({"run", "--", "true"}).err, HasSubstr("session start"));
   EXPECT_THAT(session({"dance"}), ended_with(125));
 }
