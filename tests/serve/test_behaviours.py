@@ -15,8 +15,11 @@ from service import PATIENCE, TIER, Run, Service, ServiceTest, Session, needs_ro
 from websocket import WebSocket
 
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
 def processes_with(word):
-    """Processes of the machine that have this word on their command line; the dead have none."""
+    """Processes of the machine that have this word on their command line."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -27,20 +30,30 @@ def processes_with(word):
     return found
 
 
+def resident_pages(process):
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except OSError:
+        return 0  # it ended meanwhile
+
+
 class Sessions(ServiceTest):
     ENVIRONMENT = {"ONE": "1", "TWO": "2", "MY_TOKEN": "3"}
 
     def test_a_deleted_session_is_dead_at_once_and_its_layer_goes_by_and_by(self):
         session = self.session()
         marker = f"86400.{os.getpid()}"
-        session.run(f"mkdir many; for ((i = 0; i < 2000; i++)); do : > many/$i; done; sleep {marker} &")
+        session.run("mkdir many; for ((i = 0; i < 2000; i++)); do : > many/$i; done")
+        # What holds much memory takes a while to die.
+        session.run(f"(head -c 200000000 /dev/zero; exec sleep {marker}) | (exec -a {marker} tail -n 1) > /dev/null &")
         layers = self.service.state / "layers"
         layer = [entry.name for entry in layers.iterdir() if (entry / "box/upper/many").exists()]
         self.assertEqual(len(layer), 1)
-        self.assertTrue(wait_until(lambda: processes_with(marker)))
+        self.assertTrue(wait_until(lambda: sum(map(resident_pages, processes_with(marker))) * PAGE > 200_000_000))
+        processes = processes_with(marker)
         self.assertStatus(session.delete(), 200)
         # Nothing of these waits: they hold when the answer is there.
-        self.assertEqual(processes_with(marker), [])
+        self.assertEqual([one for one in processes if Path("/proc", one).exists()], [])
         self.assertStatus(session.get(), 404, "SESSION_NOT_FOUND")
         self.assertFalse((layers / layer[0]).exists())
         self.assertTrue(wait_until(lambda: not (layers / f".removing-{layer[0]}").exists()))

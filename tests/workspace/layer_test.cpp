@@ -96,13 +96,15 @@ TEST_F(LayerTest, WhatIsHeldIsNotDoomedAndWhatIsDoomedIsCollected) {
   EXPECT_FALSE(fs::exists(temp().path("layers/.removing-" + id)));
 }
 
-TEST_F(LayerTest, ALayerHasAPlaceOfItsOwnOnTheDisk) {
-  const std::string path = temp().path("layers");
+TEST(LayerRoot, GivesEachLayerAPlaceOfItsOwnOnTheDisk) {
+  const TempDir place(Ground::Disk);
+  const auto root = open_layer_root(place.path("layers"));
+  ASSERT_TRUE(root) << root.error().message;
   struct statfs disk{};
-  ASSERT_EQ(::statfs(path.c_str(), &disk), 0);
+  ASSERT_EQ(::fstatfs(root->dir.get(), &disk), 0);
   if (disk.f_type != EXT4_SUPER_MAGIC) GTEST_SKIP() << "only ext4 has to be told";
   int flags = 0;
-  ASSERT_EQ(::ioctl(root().dir.get(), FS_IOC_GETFLAGS, &flags), 0);
+  ASSERT_EQ(::ioctl(root->dir.get(), FS_IOC_GETFLAGS, &flags), 0);
   EXPECT_NE(flags & FS_TOPDIR_FL, 0);
 }
 
