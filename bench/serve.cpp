@@ -257,6 +257,7 @@ Result<void> measure_round_trips(const Setup& setup, int rounds) {
   rows.push_back({.name = "run of ':'", .once = [&] { return run(service, session); }});
   TRY_VOID(run_rounds(rows, rounds));
   print_table(rows, {"hello of the library"});
+  print_ratio(rows, "run of ':'", "hello of the library", at_most(3));
   TRY_VOID(service.ask("DELETE", session, ""));
   return {};
 }
@@ -304,12 +305,15 @@ void measure_cycles(const Setup& setup, int clients, int seconds) {
     const std::scoped_lock guard(lock);
     all.add(mine);
   });
-  std::printf(
-      "create, run, delete with an overlay, %d connections: %.0f/s, p50 %.0f us, p99 %.0f us "
-      "(%.1fx); p50 of create %.0f us, run %.0f us, delete %.0f us\n",
-      clients, whole, percentile(all.whole, 0.5), percentile(all.whole, 0.99),
-      percentile(all.whole, 0.99) / percentile(all.whole, 0.5), percentile(all.create, 0.5),
-      percentile(all.run, 0.5), percentile(all.remove, 0.5));
+  print_table({{"create, run and delete", {}, all.whole},
+               {"create", {}, all.create},
+               {"run", {}, all.run},
+               {"delete", {}, all.remove}},
+              {});
+  print_figure(fmt::format("create, run, delete with an overlay, {} connections", clients), whole,
+               "/s", at_least(300));
+  print_figure("p99 of create, run and delete, of its p50",
+               percentile(all.whole, 0.99) / percentile(all.whole, 0.5), "x", at_most(4));
 }
 
 void measure_rates(const Setup& setup) {
@@ -321,7 +325,7 @@ void measure_rates(const Setup& setup) {
     }
     if (session) (void)client.ask("DELETE", *session, "");
   });
-  std::printf("runs of ':', 32 connections, a session each: %.0f/s\n", runs);
+  print_figure("runs of ':', 32 connections, a session each", runs, "/s", at_least(2000));
   measure_cycles(setup, 8, 5);
 }
 
@@ -366,8 +370,10 @@ Result<void> measure_events(const Setup& setup) {
   const double pipe = pipe_rate("cat " + lines);
   std::printf(
       "output of a run as events: %.0f MiB/s (%.0f MiB on the wire); the same through a pipe: %.0f "
-      "MiB/s (%.0f%%)\n",
-      sse / (1 << 20), static_cast<double>(events) / (1 << 20), pipe / (1 << 20), 100 * sse / pipe);
+      "MiB/s\n",
+      sse / (1 << 20), static_cast<double>(events) / (1 << 20), pipe / (1 << 20));
+  print_figure("output of a run as events, of the same through a pipe", 100 * sse / pipe, "%",
+               at_least(50));
   TRY_VOID(client.ask("DELETE", session, ""));
   return {};
 }
@@ -422,12 +428,14 @@ Result<void> measure_transfers(const Setup& setup, int times) {
     downloads.push_back(download / (1 << 20));
   }
   const auto print = [&](const char* what, std::vector<double> rates) {
-    std::printf("%s, %d times: p50 %.0f MiB/s, best %.0f MiB/s\n", what, times,
-                percentile(rates, 0.5), percentile(rates, 1));
+    const double p50 = percentile(rates, 0.5);
+    std::printf("%s, %d times: p50 %.0f MiB/s, best %.0f MiB/s\n", what, times, p50,
+                percentile(rates, 1));
+    return p50;
   };
-  print("upload", uploads);
-  print("download", downloads);
-  print("the same into a file through a pipe", files);
+  print_figure("upload", print("upload", uploads), "MiB/s", at_least(400));
+  print_figure("download", print("download", downloads), "MiB/s", at_least(400));
+  print_figure("the same into a file through a pipe", print("pipe", files), "MiB/s");
   return {};
 }
 
@@ -457,8 +465,9 @@ Result<void> measure_first_bytes(const Setup& setup, int lines) {
     }
     return piece.find("execution_complete") != std::string_view::npos;
   }));
-  std::printf("from write(2) in the box to the client, %zu lines: p50 %.0f us, p99 %.0f us\n",
-              us.size(), percentile(us, 0.5), percentile(us, 0.99));
+  print_table({{"from write(2) in the box to the client", {}, us}}, {});
+  print_figure("from write(2) in the box to the client", percentile(us, 0.5) / 1000, "ms",
+               at_most(1));
   TRY_VOID(client.ask("DELETE", session, ""));
   return {};
 }
@@ -467,8 +476,11 @@ void print_memory(const Setup& setup, const char* when) {
   const auto status = read_file(fmt::format("/proc/{}/status", setup.service));
   if (!status) return;
   const std::size_t at = status->find("VmRSS:");
-  std::printf("resident memory of the service, %s: %.1f MiB\n", when,
-              static_cast<double>(std::strtoull(status->c_str() + at + 6, nullptr, 10)) / 1024);
+  const double mib =
+      static_cast<double>(std::strtoull(status->c_str() + at + 6, nullptr, 10)) / 1024;
+  const bool idle = std::string_view(when) == "idle";
+  print_figure(fmt::format("resident memory of the service, {}", when), mib, "MiB",
+               idle ? std::optional(at_most(40)) : std::nullopt);
 }
 
 Result<void> measure(Setup& setup, int rounds) {
