@@ -15,6 +15,7 @@
 #include <memory>
 #include <thread>
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace glovebox::app {
@@ -313,6 +314,8 @@ Result<int> attack(const AttackOptions& options) {
   if (options.peer == "bwrap" && ::access("/usr/bin/bwrap", X_OK) != 0) {
     return fail(Code::NotFound, "/usr/bin/bwrap is missing (apt-get install bubblewrap)");
   }
+  // What boxes leave to their parents comes here and is reaped (command.cpp).
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return fail_os(errno, "become a reaper");
   TRY(const Programs programs, Programs::make());
   TRY(const std::vector<Row> rows, try_all(options, programs));
   TRY_VOID(print(options.json ? as_json(rows) : scorecard(rows)));
