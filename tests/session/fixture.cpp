@@ -10,7 +10,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -82,7 +81,7 @@ void ManagerTest::run_until(const std::function<bool()>& is_true) {
   }
 }
 
-std::vector<std::string> ManagerTest::settled_layers() const {
+std::vector<std::string> ManagerTest::settled_layers() {
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (;;) {
     std::vector<std::string> names;
@@ -92,7 +91,8 @@ std::vector<std::string> ManagerTest::settled_layers() const {
     const bool is_settled = std::ranges::none_of(
         names, [](const std::string& name) { return name.starts_with(".removing-"); });
     if (is_settled || std::chrono::steady_clock::now() > patience) return names;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (loop_.stopped()) loop_.restart();
+    loop_.run_one_for(std::chrono::milliseconds(1));
   }
 }
 

@@ -68,9 +68,9 @@ class ManagerTest : public testing::Test {
   // Lets the loop run until `is_true`, or fails the test after some seconds.
   void run_until(const std::function<bool()>& is_true);
 
-  // What there is of layers, when everything that is being removed is gone; or with the rest of it,
-  // after some seconds. Needs no loop.
-  std::vector<std::string> settled_layers() const;
+  // Lets the loop run until everything that is being removed is gone, and says what there is of
+  // layers then; or with the rest of it, after some seconds.
+  std::vector<std::string> settled_layers();
 
   // A session over work_directory(), which must begin.
   SessionInfo make_session(WorkspaceMode mode = WorkspaceMode::Overlay);

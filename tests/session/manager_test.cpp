@@ -29,7 +29,7 @@ class ManagedTest : public ManagerTest {
   void put_on_host(const std::string& name, const std::string& text) {
     std::ofstream(work_directory() + "/" + name) << text;
   }
-  std::size_t layer_count() const { return settled_layers().size(); }
+  std::size_t layer_count() { return settled_layers().size(); }
   std::string diff_text(const std::string& id) {
     const auto body = await(manager_->diff(id, {}, DiffForm::Unified));
     if (!body) return body.error().message;

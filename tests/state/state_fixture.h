@@ -26,7 +26,7 @@ class StateTest : public ManagerTest {
   void put_on_host(const std::string& path, const std::string& text) const {
     std::ofstream(path) << text;
   }
-  std::vector<std::string> layers() const { return settled_layers(); }
+  std::vector<std::string> layers() { return settled_layers(); }
   std::string diff_text(const std::string& id) {
     const auto body = await(manager_->diff(id, {}, DiffForm::Unified));
     return body ? *read_fd(body->file, 1 << 20) : body.error().message;
