@@ -244,6 +244,12 @@ bool Background::is_over() const {
   return ::poll(&gone, 1, 0) > 0;
 }
 
+void Background::await_end(std::chrono::seconds patience) const {
+  pollfd gone{process_.get(), POLLIN, 0};
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience);
+  (void)::poll(&gone, 1, static_cast<int>(limit.count()));  // is_over() tells
+}
+
 Result<void> Background::await(std::string_view text, std::chrono::seconds patience) {
   const auto deadline = Clock::now() + patience;
   while (said_.find(text) == std::string::npos) {

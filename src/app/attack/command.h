@@ -69,6 +69,8 @@ class Background {
   // Whether it has said that by now.
   bool has_said(std::string_view text);
   bool is_over() const;
+  // Waits until it is over by itself; the destructor ends it otherwise.
+  void await_end(std::chrono::seconds patience) const;
 
  private:
   Background(pid_t pid, UniqueFd process, UniqueFd output)

@@ -77,6 +77,14 @@ class Server {
     return server;
   }
 
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  // It tidies up when nothing more is said to it.
+  ~Server() {
+    input_.reset();
+    process_.await_end(std::chrono::seconds(10));
+  }
+
   Result<json::value> ask(json::object question) {
     question["id"] = ++count_;
     TRY_VOID(write_all(input_, json::serialize(question) + "\n"));
@@ -95,7 +103,7 @@ class Server {
       : process_(std::move(process)), input_(std::move(input)) {}
 
   Background process_;
-  UniqueFd input_;  // goes first, which ends the server
+  UniqueFd input_;
   std::int64_t count_ = 0;
 };
 
