@@ -7,6 +7,7 @@
 #include <iterator>
 #include <sstream>
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,18 @@ TEST_P(Leftover, FiftyBoxesInARow) {
   const Snapshot before = take_snapshot();
   for (int i = 0; i < 50; ++i) ASSERT_THAT(run({}, {"true"}), ended_with(0)) << i;
   EXPECT_EQ(left(before), Words{});
+}
+
+// Whoever gets what nobody waited for, as the first process of a container does, gets nothing.
+TEST_P(Leftover, NobodyElseHasToReapABox) {
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  // Without a report: it is then that a run is over soonest.
+  EXPECT_THAT(glovebox({"run", "--", "true"}), ended_with(0));
+  EXPECT_THAT(glovebox({"run", "--", "/bin/sh", "-c", "sleep 1000 & exit 3"}), ended_with(3));
+  EXPECT_EQ(glovebox({"run", "--wall", "50ms", "--", "/bin/sleep", "1000"}).code, 124);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process of a box was left to be reaped";
+  EXPECT_EQ(errno, ECHILD);
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
 }
 
 TEST_P(Leftover, BoxesThatFailInEveryWay) {
