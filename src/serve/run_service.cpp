@@ -25,6 +25,7 @@ namespace {
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kMaxToken = 4'096;
 constexpr std::chrono::seconds kLayerLook{30};
+constexpr std::chrono::seconds kProbeAgain{3};
 // Variables that hold a token when none is set up otherwise.
 constexpr std::array kTokenVariables = {"GLOVEBOX_TOKEN", "EXECD_ACCESS_TOKEN"};
 
@@ -259,11 +260,24 @@ asio::awaitable<void> watch_use(Service& service) {
   (void)::kill(::getpid(), SIGTERM);
 }
 
+// What kept boxes from being made may pass: a disk that was full, a launcher that was killed.
+asio::awaitable<void> try_boxes_again(Service& service) {
+  asio::steady_timer timer(service.io);
+  while (!service.abilities.available) {
+    timer.expires_after(kProbeAgain);
+    const auto [problem] = co_await timer.async_wait(kTuple);
+    if (problem) co_return;
+    service.abilities = co_await service.manager.probe();
+  }
+  service.log.write(observe::LogLevel::Info, "isolation available");
+}
+
 asio::awaitable<void> begin(Service& service, Server& server, Listeners listeners) {
   service.abilities = co_await service.manager.probe();
   if (!service.abilities.available) {
     service.log.write(observe::LogLevel::Error, "isolation unavailable",
                       {{"reason", service.abilities.problem}});
+    asio::co_spawn(service.io, try_boxes_again(service), asio::detached);
   }
   for (auto& listener : listeners) {
     service.log.write(observe::LogLevel::Info, "listening", {{"address", listener->name}});

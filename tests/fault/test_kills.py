@@ -138,6 +138,7 @@ class Kills(unittest.TestCase):
 
     def state_entries(self):
         """What the service keeps on disk, without what it writes into."""
+        self.service.await_removals()
         return sorted(str(path.relative_to(self.service.base)) for path in (self.service.base / "service").rglob("*")
                       if not path.name.startswith("sessions.db"))
 

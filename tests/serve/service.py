@@ -174,6 +174,10 @@ class Service:
                 raise
         self.errors.close()
 
+    def await_removals(self):
+        """Layers of deleted sessions are removed by and by. Until then a walk over them meets what is going."""
+        return wait_until(lambda: not list((self.state / "layers").glob(".removing-*")))
+
     def close(self):
         try:
             self.stop()

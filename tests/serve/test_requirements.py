@@ -2,14 +2,16 @@
 
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from service import PATIENCE, TIER, Service, ServiceTest, Session, multipart, needs_root, wait_until
+from service import PATIENCE, TIER, USER, Service, ServiceTest, Session, multipart, needs_root, wait_until
 from without_mounts import refuse_mounts
 
 SECRETS = {"MY_TOKEN": "1", "DB_PASSWORD": "2", "AWS_REGION": "3", "openai_api_key": "4",
@@ -77,6 +79,27 @@ class Availability(unittest.TestCase):
                 self.assertEqual(answer.code, "SERVICE_UNAVAILABLE", name)
         finally:
             service.close()
+
+
+    def test_boxes_are_tried_again_when_they_could_not_be_made(self):
+        base = Path(tempfile.mkdtemp(prefix="glovebox-serve-", dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, base)
+        layers = base / "state" / "layers"
+        layers.mkdir(mode=0o700, parents=True)
+        (base / "state").chmod(0o700)
+        if TIER == "user":
+            subprocess.run(["chown", "-R", f"{USER}:{USER}", str(base)], check=True)
+        if subprocess.run(["chattr", "+i", str(layers)], check=False).returncode != 0:  # no layer can be made there then
+            self.skipTest("the filesystem of /var/tmp knows no directories that cannot be changed")
+        self.addCleanup(subprocess.run, ["chattr", "-i", str(layers)], check=True)
+        service = Service(state=base / "state")
+        self.addCleanup(service.close)
+        self.assertFalse(service.get("/v1/isolated/capabilities").json["available"])
+        body = {"workspace": {"path": service.workspace("again")}}
+        self.assertEqual(service.post("/v1/isolated/session", body).status, 503)
+        subprocess.run(["chattr", "-i", str(layers)], check=True)
+        self.assertTrue(wait_until(lambda: service.get("/v1/isolated/capabilities").json["available"]))
+        self.assertEqual(service.post("/v1/isolated/session", body).status, 201)
 
 
 class Create(ServiceTest):
@@ -192,7 +215,7 @@ class Create(ServiceTest):
     def test_Requirement15_layers_are_private(self):
         session = self.session()
         session.out("touch x")
-        uppers = list(self.service.state.rglob("upper"))
+        uppers = list(self.service.state.glob("layers/[!.]*/box/upper"))
         self.assertTrue(uppers)
         for upper in uppers:
             closed = any((parent.stat().st_mode & 0o077) == 0 for parent in
@@ -290,7 +313,8 @@ class Runs(ServiceTest):
 
 class Storage(ServiceTest):
     def uppers(self):
-        return [upper for upper in self.service.state.rglob("upper") if upper.is_dir()]
+        # Not those that are being removed.
+        return list(self.service.state.glob("layers/[!.]*/box/upper"))
 
     def test_Requirement27_delete_removes_the_layer(self):
         session = self.session()

@@ -71,6 +71,7 @@ ceiling = "@BASE@/service/ceiling.yaml"
             self.assertNotIn(VALUE, answer.body.decode())
         self.assertIn("secret=api-key", session.get("/report").body.decode())
         self.assertNotIn(VALUE, self.service.log_text())
+        self.service.await_removals()
         for path in (self.service.base / "service").rglob("*"):
             if path.is_file() and self.store.directory not in path.parents:
                 self.assertNotIn(VALUE.encode(), path.read_bytes(), path)
