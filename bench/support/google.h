@@ -6,8 +6,8 @@
 
 namespace glovebox::bench {
 
-// Runs every BENCHMARK of the program, prints the library's own table, and returns the CPU time that
-// one iteration of each took, in microseconds. Ends the program when the arguments are wrong.
+// Runs every BENCHMARK of the program, prints the library's own table, and returns the CPU time
+// that one iteration of each took, in microseconds. Ends the program when the arguments are wrong.
 std::map<std::string, double> run_google_benchmarks(int argc, char** argv);
 
 }  // namespace glovebox::bench

@@ -429,9 +429,10 @@ void Supervisor::finish() {
   if (!streams_.relays.empty()) report_.usage.output_bytes = output_bytes();
   read_usage();
   report_.times.insert(report_.times.begin(), box_.times.begin(), box_.times.end());
-  // When the command was all there was, its cgroup is empty now, and init is about to end by itself;
-  // otherwise the rest is being killed. It is waited for in any case: an init that nobody reaps, as
-  // in a container without one, keeps a keyring of its user's, and there are few of those.
+  // When the command was all there was, its cgroup is empty now, and init is about to end by
+  // itself; otherwise the rest is being killed. It is waited for in any case: an init that nobody
+  // reaps, as in a container without one, keeps a keyring of its user's, and there are few of
+  // those.
   (void)box_.cgroup.remove();
   box_.kill();
   if (!await_init(kTeardownPatienceMs)) return;
