@@ -84,6 +84,9 @@ TEST_F(StreamTransport, TerminalsWork) {
   const Id id = agent_.start(run);
   ASSERT_TRUE(agent_.serve_until([&] { return agent_.watched(id).begun; }));
   EXPECT_TRUE(agent_.link().write_input(id, "typed\n"));
+  // The kernel hands on what was written to a terminal by and by, also after its writer has ended.
+  ASSERT_TRUE(agent_.serve_until(
+      [&] { return agent_.watched(id).over && agent_.watched(id).output_ended; }));
   const RunResult result = agent_.finish(id);
   EXPECT_THAT(result.output, ::testing::HasSubstr("5 6\r\n"));
   EXPECT_THAT(result.output, EndsWith("[typed]\r\n"));
