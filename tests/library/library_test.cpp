@@ -317,7 +317,8 @@ TEST_F(Library, ABoxEndsWithItsHandle) {
     while (std::getline(end, line)) {
     }
   });
-  run(*session, "sleep 600 > alive &");
+  // Opened in the foreground, so that both ends are open when this is done.
+  run(*session, "exec 9> alive; sleep 600 >&9 &");
   session.reset();
   reader.join();
   SUCCEED() << "the last writer is gone";
