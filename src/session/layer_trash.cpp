@@ -65,14 +65,14 @@ std::size_t LayerTrash::pending() const { return book_->pending; }
 asio::awaitable<void> LayerTrash::drain(std::chrono::milliseconds patience) {
   const std::shared_ptr<Book> book = book_;
   asio::steady_timer timer(loop_, patience);
-  bool is_late = false;
-  // The timer dies with this coroutine, and a cancelled one does nothing.
-  timer.async_wait([book, &is_late](const boost::system::error_code& problem) {
+  // Not of this coroutine: a timer that has just run out calls back although it is destroyed.
+  const auto is_late = std::make_shared<bool>(false);
+  timer.async_wait([book, is_late](const boost::system::error_code& problem) {
     if (problem) return;
-    is_late = true;
+    *is_late = true;
     book->changed.notify();
   });
-  while (book->pending > 0 && !is_late) {
+  while (book->pending > 0 && !*is_late) {
     const Woken woken = co_await book->changed.wait();
     if (woken == Woken::Canceled) co_return;
   }
