@@ -11,9 +11,10 @@
 // are those of the command line and of the HTTP interface, and mean the same.
 //
 // Every function may be called from every thread and waits until it is done; commands in the shell
-// of one session take turns. Nothing throws. SIGPIPE is ignored in a program that has a Supervisor.
-// What cannot be enforced on this host is an error before anything runs. Everything that comes out
-// of a box is untrusted: output, files, paths, all of it.
+// of one session take turns. What ends or moves a handle comes after all other calls of it. Nothing
+// throws. SIGPIPE is ignored in a program that has a Supervisor. What cannot be enforced on this
+// host is an error before anything runs. Everything that comes out of a box is untrusted: output,
+// files, paths, all of it.
 #pragma once
 
 #include <glovebox/error.h>
@@ -157,7 +158,7 @@ class GLOVEBOX_API Session {
   Result<void> write_file(const std::string& path, std::string_view bytes);
 
   // What the box changed in its first layered workspace: a list, or a unified diff with git's
-  // headers.
+  // headers. Code::Exhausted for a list of hundreds of thousands: commit() does not need it.
   Result<std::vector<Change>> changes();
   Result<std::string> diff(std::size_t most = kMostOutput);
   // Takes changes over into the original; undo() takes the last commit back.

@@ -6,15 +6,13 @@
 
 #include "session/co_try.h"
 
-#include <limits>
-
 namespace glovebox {
 namespace {
 
 using library::Host;
 using session::Manager;
 
-constexpr std::size_t kNoBound = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kMostListed = std::size_t{64} << 20;  // bytes of JSON
 
 Error ended() { return {Code::NotFound, 0, "the session has ended"}; }
 
@@ -97,7 +95,7 @@ Result<void> Session::write_file(const std::string& path, std::string_view bytes
 Result<std::vector<Change>> Session::changes() {
   if (!host_) return unexpected(ended());
   TRY(const session::DiffBody body, body_of(*host_, id_, session::DiffForm::Json));
-  TRY(const std::string text, library::read_body(body, kNoBound));
+  TRY(const std::string text, library::read_body(body, kMostListed));
   return library::read_changes(text);
 }
 

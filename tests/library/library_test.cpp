@@ -324,6 +324,14 @@ TEST_F(Library, ABoxEndsWithItsHandle) {
   SUCCEED() << "the last writer is gone";
 }
 
+TEST_F(Library, AHandleThatWasMovedSaysSo) {
+  auto first = open();
+  auto second = std::move(first);
+  EXPECT_EQ(first.start(request()).error().code, Code::NotFound);  // NOLINT: that is what is tried
+  EXPECT_EQ(first.check(request()).error().code, Code::NotFound);  // NOLINT
+  EXPECT_TRUE(second.check(request()).has_value());
+}
+
 TEST_F(Library, HandlesOfAClosedSupervisorSaySo) {
   std::optional<glovebox::Supervisor> supervisor(open());
   auto session = start(*supervisor, request());
