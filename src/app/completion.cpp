@@ -258,16 +258,4 @@ std::string value_cases(const CompletionCommand& command) {
   return lines;
 }
 
-std::string shell_quoted(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      result += "'\\''";
-    } else {
-      result += c;
-    }
-  }
-  return result + "'";
-}
-
 }  // namespace glovebox::app

@@ -9,6 +9,8 @@
 // finds.
 #pragma once
 
+#include "app/shell_quoted.h"
+
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
@@ -77,7 +79,5 @@ std::string operand_words(const CompletionCommand& command);
 std::string repeats_word(const CompletionCommand& command);
 // "'run --read') value='path' ;;", a line for each name of each option that takes a value.
 std::string value_cases(const CompletionCommand& command);
-// The text as one word in single quotes.
-std::string shell_quoted(std::string_view text);
 
 }  // namespace glovebox::app

@@ -187,7 +187,7 @@ Words split_words(std::string_view text) {
   return words;
 }
 
-Result<Ended> run_command(const Command& command) {
+Result<Ended> run_program(const Command& command) {
   TRY(const Started started, start_program(command));
   Ended ended;
   ended.timed_out = !read_until_end(started, command, ended.output);

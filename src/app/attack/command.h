@@ -52,7 +52,7 @@ struct Ended {
 };
 
 // To its end, or to the end of the patience.
-Result<Ended> run_command(const Command& command);
+Result<Ended> run_program(const Command& command);
 
 // A program that goes on until this object ends, or its caller does.
 class Background {

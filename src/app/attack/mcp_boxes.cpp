@@ -1,5 +1,6 @@
 #include "app/attack/mcp_boxes.h"
 
+#include "app/shell_quoted.h"
 #include "base/file.h"
 
 #include <boost/json/parse.hpp>
@@ -18,19 +19,6 @@ namespace json = boost::json;
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::string_view kMark = "glovebox-attack-code=";
 
-// As one word of a shell.
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char each : text) {
-    if (each == '\'') {
-      word += "'\\''";
-    } else {
-      word += each;
-    }
-  }
-  return word + "' ";
-}
-
 json::object message(std::string_view method, json::object parameters) {
   return {{"jsonrpc", "2.0"}, {"method", method}, {"params", std::move(parameters)}};
 }
@@ -44,7 +32,7 @@ json::object hello() {
 // What an agent types: the probe's words, and its exit code behind them.
 json::object call_of(const Words& words) {
   std::string typed;
-  for (const std::string& word : words) typed += shell_word(word);
+  for (const std::string& word : words) typed += shell_quoted(word) + " ";
   typed += fmt::format("< /dev/null; echo {}$?\n", kMark);
   return message("tools/call", {{"name", "repl"}, {"arguments", {{"input", typed}}}});
 }
