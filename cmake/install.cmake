@@ -13,8 +13,10 @@ install(FILES cmake/install/glovebox-config.cmake ${CMAKE_BINARY_DIR}/glovebox-c
 configure_file(cmake/install/glovebox.pc.in ${CMAKE_BINARY_DIR}/glovebox.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/glovebox.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN decisions EXCLUDE)
-install(FILES README.md LICENSE CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# As they lie here, so that their links lead somewhere.
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
+install(FILES README.md LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # A unit to start from: it serves root alone, on a socket.
 configure_file(cmake/install/glovebox.service.in ${CMAKE_BINARY_DIR}/glovebox.service @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/glovebox.service DESTINATION lib/systemd/system)
