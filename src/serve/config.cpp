@@ -296,6 +296,7 @@ void read_all(const toml::table& table, Config& config, Problems& problems) {
   reader.path("upper_root", config.state_directory);
   reader.path("secrets_directory", config.secrets_directory);
   reader.path("policy_directory", config.policy_directory);
+  reader.text("resolver", config.resolver);
   reader.path("audit_file", config.audit_file);
   reader.flag("lenient_fields", config.lenient_fields);
   reader.seconds("drain_seconds", config.drain, 0);

@@ -61,6 +61,7 @@ struct Config {
   std::string state_directory;
   std::string secrets_directory;  // of what `glovebox secret` keeps; empty: none
   std::string policy_directory;
+  std::string resolver;  // name servers to ask, ADDRESS[:PORT][,...]; empty: the host's
   std::string audit_file;
   std::string log_level = "info";
   bool lenient_fields = false;

@@ -32,6 +32,7 @@ allowed_origins = ["https://a.example"]
 upper_root = "/var/lib/g"
 secrets_directory = "/etc/g/secrets"
 policy_directory = "/etc/g/policies"
+resolver = "192.0.2.53:54,192.0.2.54"
 audit_file = "/var/log/g.jsonl"
 log_level = "debug"
 lenient_fields = true
@@ -74,6 +75,7 @@ max_sessions = 17
   EXPECT_THAT(config->listen, ElementsAre("127.0.0.1:1", "[::1]:2"));
   EXPECT_EQ(config->state_directory, "/var/lib/g");
   EXPECT_EQ(config->secrets_directory, "/etc/g/secrets");
+  EXPECT_EQ(config->resolver, "192.0.2.53:54,192.0.2.54");
   EXPECT_TRUE(config->session.allowed_writable.empty());
   EXPECT_EQ(config->http.header_bytes, 2048U);
   EXPECT_EQ(config->http.write, std::chrono::seconds(14));

@@ -209,6 +209,7 @@ session::ManagerSettings manager_settings(const ServiceSetup& setup,
   settings.launcher = setup.launcher;
   settings.state_directory = config.state_directory;
   settings.secrets_directory = config.secrets_directory;
+  settings.name_servers = config.resolver;
   settings.max_sessions = config.session.max;
   settings.keep_parked = config.session.pool_size;
   settings.default_idle = config.session.idle_timeout;

@@ -60,7 +60,7 @@ SessionManager::SessionManager(asio::io_context& loop, ManagerSettings settings)
       spool_room_(std::make_shared<SpoolRoom>(settings_.most_spool_bytes)),
       events_(loop),
       pool_(settings_.pool_threads),
-      networks_(loop),
+      networks_(loop, settings_.name_servers),
       launcher_(
           loop, settings_.launcher, settings_.keep_parked,
           {[this](std::uint64_t box, const launch::RemoteEnd& end) { on_box_ended(box, end); },
@@ -104,6 +104,7 @@ Result<void> SessionManager::open() {
       LayerTrash::Bounds{});
   TRY(store_, Store::open(state + "/sessions.db"));
   TRY_VOID(recover());
+  if (!settings_.name_servers.empty()) TRY_VOID(networks_.open());
   TRY_VOID(launcher_.start());
   asio::co_spawn(loop_, keep_sweeping(is_there_), asio::detached);
   return {};

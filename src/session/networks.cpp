@@ -12,7 +12,7 @@ Networks::~Networks() {
 
 Result<void> Networks::open() {
   if (broker_) return {};
-  TRY(egress::Broker broker, egress::Broker::open({}));
+  TRY(egress::Broker broker, egress::Broker::open({name_servers_}));
   broker_ = std::make_shared<egress::Broker>(std::move(broker));
   watch_.assign(broker_->fd().get());
   watch();

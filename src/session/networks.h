@@ -11,6 +11,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace glovebox::session {
 
@@ -38,23 +40,28 @@ class BoxNetwork {
 
 class Networks {
  public:
-  explicit Networks(boost::asio::io_context& loop) : watch_(loop) {}
+  // `name_servers`: egress::BrokerSettings.
+  Networks(boost::asio::io_context& loop, std::string name_servers)
+      : name_servers_(std::move(name_servers)), watch_(loop) {}
   Networks(const Networks&) = delete;
   Networks& operator=(const Networks&) = delete;
   ~Networks();
+
+  // Makes the broker, which otherwise the first box does; to hear early that it cannot be made.
+  Result<void> open();
 
   // A denial that is told, and how many like it it stands for (egress::DenialGate).
   using OnDenied = std::function<void(const egress::Denied&, std::uint64_t times)>;
   // The box must be ended, and why. Called from the loop.
   using OnMustEnd = std::function<void(const std::string& why)>;
-  // Refused when a published port is taken. The broker is there from the first of these on.
+  // Refused when a published port is taken.
   Result<std::unique_ptr<BoxNetwork>> add(const plan::NetworkPlan& plan, OnDenied on_denied,
                                           OnMustEnd on_must_end);
 
  private:
-  Result<void> open();
   void watch();
 
+  std::string name_servers_;
   std::shared_ptr<egress::Broker> broker_;
   boost::asio::posix::stream_descriptor watch_;
 };
