@@ -29,7 +29,7 @@ enum class Judge : std::uint8_t {
 // Where an attack means anything.
 enum class Where : std::uint8_t {
   Everywhere,
-  Run,       // boxes of one command: it is about a terminal, a name server, or words of `run`
+  Run,       // boxes of one command: it is about a terminal, or words of `run`
   Sessions,  // boxes that stay
   Shells,    // both of these: it is about a workspace, or about how a box is asked for
   Tools,     // the shell of an MCP server

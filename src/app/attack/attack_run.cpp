@@ -150,7 +150,7 @@ bool fits(Where where, Backend backend) {
   switch (where) {
     case Where::Everywhere: return true;
     case Where::Run: return backend == Backend::Process || is_peer(backend);
-    case Where::Sessions: return backend == Backend::Session || backend == Backend::Parked;
+    case Where::Sessions: return is_shell_session(backend);
     case Where::Tools: return backend == Backend::Mcp;
     case Where::Shells: return !python && backend != Backend::Mcp;
     case Where::Python: return python;
@@ -203,10 +203,12 @@ Result<void> check_grants(const Setting& setting, Boxes& boxes, Canaries& canari
       {0, "write to the workspace", "create @work/control x"},
       {0, "read what was granted", "read @book"},
       {0, "connect to what was granted", "connect_tcp 127.50.0.1 @open"},
+      {0, "look a granted name up", "ask_name host.granted.test"},
   };
   const bool much = setting.grants == Grants::Much;
   for (const Attack& each : much ? std::span<const Attack>(kMuch) : kLittle) {
     if (is_peer(setting.backend) && names(each, "@open")) continue;
+    if (!has_names(setting.backend) && names(each, "ask_")) continue;
     TRY(const Ended ended, boxes.run(each));
     if (ended.code == 0) continue;
     return fail(Code::Os, "the box cannot {}, so nothing is tried: {} {}", each.name,

@@ -57,14 +57,14 @@ class CommandBoxes final : public Boxes {
     command.without = attack.without;
     if (attack.number == 10) command.input = canaries_.terminal();
     if (attack.number == 2) command.forgotten = directory;
-    return run_command(command);
+    return run_program(command);
   }
 
   Result<Ended> commit() override {
-    return run_command(command_for({setting_.glovebox, "commit", "last"}));
+    return run_program(command_for({setting_.glovebox, "commit", "last"}));
   }
   Result<Ended> diff() override {
-    return run_command(command_for({setting_.glovebox, "diff", "last"}));
+    return run_program(command_for({setting_.glovebox, "diff", "last"}));
   }
 
  private:
@@ -90,14 +90,14 @@ class CommandBoxes final : public Boxes {
   Canaries& canaries_;
 };
 
-// The name server is for boxes of a command alone: a service asks the host's.
 void add_network(Words& words, const Setting& setting, const NetCanaries& net) {
   words.insert(words.end(), {"--allow", fmt::format("connect={}:{}", NetCanaries::kGranted,
                                                     net.granted_port())});
-  if (setting.backend != Backend::Process) return;
-  words.insert(words.end(),
-               {"--allow", fmt::format("connect=*.{}:*", NetCanaries::kZone), "--resolver",
-                fmt::format("{}:{}", NetCanaries::kResolver, net.resolver_port())});
+  if (!has_names(setting.backend)) return;
+  words.insert(words.end(), {"--allow", fmt::format("connect=*.{}:*", NetCanaries::kZone)});
+  if (setting.backend == Backend::Process) {
+    words.insert(words.end(), {"--resolver", net.resolver_text()});
+  }
 }
 
 }  // namespace
@@ -153,7 +153,7 @@ Words probe_words(const Attack& attack, const Setting& setting, const Canaries& 
 }
 
 Result<std::unique_ptr<Boxes>> make_boxes(const Setting& setting, Canaries& canaries) {
-  if (setting.backend == Backend::Session || setting.backend == Backend::Parked) {
+  if (is_shell_session(setting.backend)) {
     return make_session_boxes(setting, canaries);
   }
   if (setting.backend == Backend::Mcp) return make_mcp_boxes(setting, canaries);

@@ -33,6 +33,16 @@ inline bool is_peer(Backend backend) {
   return backend == Backend::Bubblewrap || backend == Backend::None;
 }
 
+inline bool is_shell_session(Backend backend) {
+  return backend == Backend::Session || backend == Backend::Parked;
+}
+
+// Whether the name server among the canaries is asked: by a command that is told to, and by a
+// service with that setting.
+inline bool has_names(Backend backend) {
+  return backend == Backend::Process || is_shell_session(backend);
+}
+
 struct Setting {
   Backend backend = Backend::Process;
   Grants grants = Grants::Little;

@@ -120,6 +120,10 @@ Result<NetCanaries> NetCanaries::make() {
   return net;
 }
 
+std::string NetCanaries::resolver_text() const {
+  return fmt::format("{}:{}", kResolver, resolver_port_);
+}
+
 std::vector<int> NetCanaries::descriptors() const { return {granted_.get(), resolver_.get()}; }
 
 void NetCanaries::attend() {

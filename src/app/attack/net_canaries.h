@@ -30,6 +30,7 @@ class NetCanaries final : public Attendant {
   int other_port() const { return other_port_; }
   int host_port() const { return host_port_; }  // on 127.0.0.1 and ::1, TCP and UDP
   int resolver_port() const { return resolver_port_; }
+  std::string resolver_text() const;  // "ADDRESS:PORT"
 
   std::vector<int> descriptors() const override;
   // Answers questions, and lets visitors of the granted server go.

@@ -192,13 +192,13 @@ Result<AttackedService> AttackedService::start(const Setting& setting, Canaries&
     return fail_os(errno, "{}", policies);
   }
   const std::string config = state + "/service.toml";
-  TRY_VOID(
-      write_text(config,
-                 fmt::format("listen = []\nsocket = \"{}\"\nstate_directory = \"{}/serve\"\n"
-                             "policy_directory = \"{}\"\nallowed_writable = [\"/\"]\n"
-                             "[pool]\nsize = {}\n",
-                             socket, state, policies, setting.backend == Backend::Session ? 0 : 4),
-                 setting.ids));
+  TRY_VOID(write_text(config,
+                      fmt::format("listen = []\nsocket = \"{}\"\nstate_directory = \"{}/serve\"\n"
+                                  "policy_directory = \"{}\"\nallowed_writable = [\"/\"]\n"
+                                  "resolver = \"{}\"\n[pool]\nsize = {}\n",
+                                  socket, state, policies, canaries.net().resolver_text(),
+                                  setting.backend == Backend::Session ? 0 : 4),
+                      setting.ids));
   (void)::unlink(socket.c_str());  // of a service before this one
   Words variables = caller_variables(canaries);
   TRY(const UniqueFd directory, open_file(canaries.directory(), O_RDONLY | O_DIRECTORY));
@@ -237,7 +237,7 @@ Command AttackedService::command(Words words) const {
 Result<Ended> AttackedService::tool(Words words, Attendant* attendant) const {
   Command what = command(std::move(words));
   what.attendant = attendant;
-  return run_command(what);
+  return run_program(what);
 }
 
 Result<std::unique_ptr<Boxes>> make_session_boxes(const Setting& setting, Canaries& canaries) {
