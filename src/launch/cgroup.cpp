@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,6 +111,12 @@ bool remove_directory(BorrowedFd parent, const std::string& name) {
   return ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 
+// Whether a living launcher keeps it, wherever that runs.
+bool is_held(const UniqueFd& parent, const char* name) {
+  const auto directory = open_file_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  return directory && ::flock(directory->get(), LOCK_EX | LOCK_NB) != 0;
+}
+
 // Removes what killed launchers left. Returns what still holds processes.
 std::vector<std::string> sweep(const UniqueFd& parent) {
   std::vector<std::string> busy;
@@ -122,7 +129,7 @@ std::vector<std::string> sweep(const UniqueFd& parent) {
   }
   while (const dirent* entry = ::readdir(directory.get())) {
     const auto owner = owner_of(entry->d_name);
-    if (!owner || !owner->is_gone()) continue;
+    if (!owner || !owner->is_gone() || is_held(parent, entry->d_name)) continue;
     if (!remove_directory(parent, entry->d_name) && errno == EBUSY)
       busy.emplace_back(entry->d_name);
   }
@@ -148,6 +155,9 @@ Result<Cgroup> Cgroup::create(const plan::PlanView& plan, std::uint64_t serial) 
     const UniqueFd* above = &cgroup.parts_.emplace_back(std::move(part)).parent;
     TRY(cgroup.parts_.back().directory,
         open_file_at(*above, cgroup.name_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    if (::flock(cgroup.parts_.back().directory.get(), LOCK_SH | LOCK_NB) != 0) {
+      return fail_os(errno, "hold cgroup {}/{}", parent, cgroup.name_);
+    }
   }
   TRY_VOID(cgroup.set_limits(plan));
   if (!cgroup.unified_) TRY_VOID(cgroup.open_join_fds());

@@ -7,7 +7,8 @@
 // is cloned into it (CLONE_INTO_CGROUP).
 //
 // Leftovers of launchers that were killed are found by name ("glovebox-<pid>-<start>-<n>" with no
-// such process any more) and removed by the next launcher.
+// such process any more) and removed by the next launcher. A launcher in another pid namespace is
+// not seen by its number; that it lives is told by the lock (flock(2)) that it keeps.
 #pragma once
 
 #include "base/result.h"

@@ -1,5 +1,6 @@
 // Many boxes, good and bad, leave the host as it was. The fixture looks after every test; here the
 // looking itself is tested, and the count is large.
+#include "base/unique_fd.h"
 #include "support/box_test.h"
 
 #include <filesystem>
@@ -7,6 +8,8 @@
 #include <iterator>
 #include <sstream>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -105,6 +108,40 @@ TEST_P(Leftover, AnotherProcessWithTheNumberOfADeadOneKeepsNothing) {
   EXPECT_FALSE(std::filesystem::exists(dead));
   EXPECT_TRUE(std::filesystem::exists(living));
   rmdir(living.c_str());
+}
+
+// Its number means nothing here, and somebody else's process may have it.
+TEST_P(Leftover, ALauncherOfAnotherPidNamespaceKeepsItsCgroups) {
+  ROOT_TIER_ONLY();
+  NEEDS(Feature::PidsCgroup);
+  const std::string path = "/sys/fs/cgroup/pids/glovebox-" + std::to_string(getpid()) + "-1-1";
+  std::filesystem::create_directory(path);
+  UniqueFd held(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_SH), 0);
+  EXPECT_THAT(run({"--pids", "20"}, {"true"}), ended_with(0));
+  EXPECT_TRUE(std::filesystem::exists(path));
+  held.reset();
+  EXPECT_THAT(run({"--pids", "20"}, {"true"}), ended_with(0));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// What a launcher does for that: the cgroup of a box that runs is held.
+TEST_P(Leftover, ABoxThatRunsHoldsItsCgroup) {
+  ROOT_TIER_ONLY();
+  NEEDS(Feature::PidsCgroup);
+  Running box = start_probe({"--pids", "20"}, {"await_signal", "15"});
+  ASSERT_TRUE(box.wait_for("ready"));
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/fs/cgroup/pids")) {
+    if (!entry.path().filename().string().starts_with("glovebox-" + std::to_string(box.pid())))
+      continue;
+    const UniqueFd fd(::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    EXPECT_EQ(::flock(fd.get(), LOCK_EX | LOCK_NB), -1) << entry.path();
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+  box.signal(SIGTERM);
+  EXPECT_THAT(box.finish(), ended_with(40 + SIGTERM));
 }
 
 TEST_P(Leftover, TheLookingSeesAFile) {
