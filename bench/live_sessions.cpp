@@ -1,5 +1,6 @@
 // Sessions of a service: what a run costs next to the synchronous interface, how many sessions come
-// and go in a second, how fast output streams, and what sessions that do nothing cost.
+// and go in a second, what a proof adds, how fast output streams, and what sessions that do nothing
+// cost.
 
 #include "base/file.h"
 #include "base/quantity.h"
@@ -100,6 +101,25 @@ double cpu_of_all() {
     }
   }
   return 1000.0 * static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+// What a proof adds to the start of a session.
+Result<void> measure_proof(Managed& bench, int rounds) {
+  std::vector<double> plain;
+  std::vector<double> proved;
+  for (int i = 0; i < rounds; ++i) {
+    for (const bool prove : {false, true}) {
+      SessionRequest request = bench.request();
+      request.prove = prove;
+      const auto start = Clock::now();
+      TRY(const SessionInfo info, bench.await(bench.manager().create(std::move(request))));
+      (prove ? proved : plain).push_back(seconds_since(start) * 1000);
+      TRY_VOID(bench.await(bench.manager().remove(info.id, LayerFate::Remove)));
+    }
+  }
+  print_figure("what a proof adds to a start", percentile(proved, 0.5) - percentile(plain, 0.5),
+               "ms", at_most(5));
+  return {};
 }
 
 // How long each part of a session's life took, in milliseconds.
@@ -284,6 +304,7 @@ Result<void> run(int rounds) {
   TRY(const std::unique_ptr<Managed> bench, Managed::open());
   std::printf("%s; uid %u; %d rounds\n", host_line().c_str(), ::getuid(), rounds);
   TRY_VOID(compare_runs(*bench, rounds));
+  TRY_VOID(measure_proof(*bench, rounds / 10));
   for (const int at_a_time : {1, 2, 4, 8, 32}) measure_turnover(*bench, rounds, at_a_time);
   TRY_VOID(measure_stream(*bench));
   return measure_scaling(*bench);

@@ -10,6 +10,7 @@
 // answers every request with "hello". Prints ratios within one run.
 #include "base/file.h"
 #include "support/measure.h"
+#include "support/relay.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -254,6 +255,10 @@ Result<void> measure_round_trips(const Setup& setup, int rounds) {
                     TRY_VOID(service.ask("GET", "/ping", ""));
                     return {};
                   }});
+  // The service, the agent and the shell: no run takes less.
+  TRY(Relay relay, Relay::start(3));
+  rows.push_back({.name = "a byte through three processes and back",
+                  .once = [&] { return relay.there_and_back(); }});
   rows.push_back({.name = "run of ':'", .once = [&] { return run(service, session); }});
   TRY_VOID(run_rounds(rows, rounds));
   print_table(rows, {"hello of the library"});
