@@ -107,17 +107,21 @@ std::string read_events(const UniqueFd& fd) {
   return {text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
-bool remove_directory(BorrowedFd parent, const std::string& name) {
-  return ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
-}
-
-// Whether a living launcher keeps it, wherever that runs.
-bool is_held(const UniqueFd& parent, const char* name) {
+// Whether a living launcher keeps it, wherever that runs. What cannot be looked at may be kept.
+bool is_held(BorrowedFd parent, const std::string& name) {
   const auto directory = open_file_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  return directory && ::flock(directory->get(), LOCK_EX | LOCK_NB) != 0;
+  if (!directory) return directory.error().os_errno != ENOENT;
+  return ::flock(directory->get(), LOCK_EX | LOCK_NB) != 0;
 }
 
-// Removes what killed launchers left. Returns what still holds processes.
+// Removes what a killed launcher left. False when it must be looked at again: processes of its are
+// still ending.
+bool remove_leftover(BorrowedFd parent, const std::string& name) {
+  if (is_held(parent, name)) return false;
+  return ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno != EBUSY;
+}
+
+// Removes what killed launchers left. Returns what must be looked at again.
 std::vector<std::string> sweep(const UniqueFd& parent) {
   std::vector<std::string> busy;
   const int fd = ::openat(parent.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -129,9 +133,8 @@ std::vector<std::string> sweep(const UniqueFd& parent) {
   }
   while (const dirent* entry = ::readdir(directory.get())) {
     const auto owner = owner_of(entry->d_name);
-    if (!owner || !owner->is_gone() || is_held(parent, entry->d_name)) continue;
-    if (!remove_directory(parent, entry->d_name) && errno == EBUSY)
-      busy.emplace_back(entry->d_name);
+    if (!owner || !owner->is_gone()) continue;
+    if (!remove_leftover(parent, entry->d_name)) busy.emplace_back(entry->d_name);
   }
   return busy;
 }
@@ -341,9 +344,8 @@ void LeftoverCgroups::find(const host::CgroupFacts& facts) {
 
 void LeftoverCgroups::remove() {
   for (Place& place : places_) {
-    std::erase_if(place.names, [&](const std::string& name) {
-      return remove_directory(place.parent, name) || errno != EBUSY;
-    });
+    std::erase_if(place.names,
+                  [&](const std::string& name) { return remove_leftover(place.parent, name); });
   }
   std::erase_if(places_, [](const Place& place) { return place.names.empty(); });
 }

@@ -4,14 +4,25 @@
 #include "session/box_session.h"
 
 #include <memory>
+#include <vector>
 
 namespace glovebox::session {
 
 struct BoxBook {
-  explicit BoxBook(asio::io_context& loop) : gone(loop) {}
+  struct Waiter {
+    explicit Waiter(asio::io_context& loop) : wakeup(loop) {}
+    Wakeup wakeup;
+    bool is_late = false;
+  };
+
   std::weak_ptr<BoxSession> session;
-  Wakeup gone;
   bool is_gone = false;
+  std::vector<std::shared_ptr<Waiter>> waiters;
+
+  void end() {
+    is_gone = true;
+    for (const auto& waiter : waiters) waiter->wakeup.notify();
+  }
 };
 
 }  // namespace glovebox::session

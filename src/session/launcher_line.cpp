@@ -90,6 +90,10 @@ void LauncherLine::take(launch::BoxEnded& ended) {
   callbacks_.on_box_ended(global(ended.id), ended.end);
 }
 
+bool LauncherLine::is_running(std::uint64_t box) const {
+  return box >> 40U == starts_ && running_.contains(box - global(0));
+}
+
 ParkedUse LauncherLine::parked_use() const {
   ParkedUse use = parked_use_;
   if (!client_) return use;

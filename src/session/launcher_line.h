@@ -47,6 +47,8 @@ class LauncherLine {
   // id is unique over all launchers. A box whose request is cancelled is killed when it comes.
   asio::awaitable<Result<launch::RemoteBox>> start_box(
       std::shared_ptr<const plan::LaunchPlan> plan);
+  // Whether its end has yet to be reported: it may come between a start and who waits for it.
+  bool is_running(std::uint64_t box) const;
 
  private:
   struct Pending {

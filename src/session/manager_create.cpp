@@ -185,9 +185,15 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prep
   const std::uint64_t box_id = box.id;
   newborn.live = std::make_shared<BoxSession>(loop_, std::move(box), std::move(settings));
   *ending = newborn.live;
-  newborn.book = std::make_shared<BoxBook>(loop_);
+  newborn.book = std::make_shared<BoxBook>();
   newborn.book->session = newborn.live;
-  boxes_.emplace(box_id, newborn.book);
+  // One that ended while it was handed over is reported no more; that it is gone is told by its
+  // line.
+  if (launcher_.is_running(box_id)) {
+    boxes_.emplace(box_id, newborn.book);
+  } else {
+    newborn.book->end();
+  }
   auto begun = co_await newborn.live->begin(*newborn.plan, settings_.start_timeout);
   if (begun && prepared->effective.prove) {
     auto proved = co_await prove(*newborn.live, settings_.state_directory);
@@ -302,8 +308,7 @@ void SessionManager::on_box_ended(std::uint64_t box, const launch::RemoteEnd& en
   if (found == boxes_.end()) return;
   const std::shared_ptr<BoxBook> book = found->second;
   boxes_.erase(found);
-  book->is_gone = true;
-  book->gone.notify();
+  book->end();
   if (const auto session = book->session.lock()) session->box_ended(end);
 }
 
@@ -313,8 +318,7 @@ void SessionManager::on_launcher_gone(const std::vector<std::uint64_t>& boxes) {
     if (found == boxes_.end()) continue;
     const std::shared_ptr<BoxBook> book = found->second;
     boxes_.erase(found);
-    book->is_gone = true;
-    book->gone.notify();
+    book->end();
     if (const auto session = book->session.lock()) session->launcher_gone();
   }
 }

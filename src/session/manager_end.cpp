@@ -33,19 +33,20 @@ asio::awaitable<bool> SessionManager::await_gone(std::shared_ptr<BoxSession> liv
   const auto found = boxes_.find(live->box_id());
   if (found == boxes_.end()) co_return true;
   const std::shared_ptr<BoxBook> book = found->second;
+  // Not of this coroutine: a timer that has just run out calls back although it is destroyed.
+  const auto waiter = std::make_shared<BoxBook::Waiter>(loop_);
+  book->waiters.push_back(waiter);
   asio::steady_timer timer(loop_, settings_.end_timeout);
-  bool is_late = false;
-  // The timer dies with this coroutine, and a cancelled one does nothing.
-  timer.async_wait([book, &is_late](const boost::system::error_code& problem) {
+  timer.async_wait([waiter](const boost::system::error_code& problem) {
     if (problem) return;
-    is_late = true;
-    book->gone.notify();
+    waiter->is_late = true;
+    waiter->wakeup.notify();
   });
-  while (!book->is_gone && !is_late) {
-    const Woken woken = co_await book->gone.wait();
+  while (!book->is_gone && !waiter->is_late) {
+    const Woken woken = co_await waiter->wakeup.wait();
     if (woken == Woken::Canceled) break;
   }
-  if (book->is_gone) book->gone.notify();  // others may wait for the same box
+  std::erase(book->waiters, waiter);
   co_return book->is_gone;
 }
 
