@@ -76,7 +76,7 @@ asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
     self->start_problem_ = Error{Code::Os, ETIMEDOUT, "the box did not get ready in time"};
     self->started_.notify();
   });
-  while (phase_ != Phase::Ready && !start_problem_) {
+  while (phase_ < Phase::Ready && !start_problem_) {
     const Woken woken = co_await started_.wait();
     if (woken == Woken::Canceled) {
       start_problem_ = Error{Code::Os, ECANCELED, "the start of the box was canceled"};
@@ -84,6 +84,8 @@ asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
   }
   timer_.cancel();
   plan_ = nullptr;
+  // It may have got ready and ended before anybody looked.
+  if (phase_ > Phase::Ready && !start_problem_) start_problem_ = over_error();
   if (start_problem_) {
     kill_box();
     phase_ = Phase::Over;
@@ -310,6 +312,7 @@ void BoxSession::lose(EndCause cause, std::optional<launch::LimitKind> limit,
   ending_.limit = limit;
   ending_.sentence = limit ? std::string(limit_words(*limit)) : std::move(sentence);
   kill_box();
+  started_.notify();  // for who waits for a box that is still starting
   timer_.expires_after(kLastWordWait);
   timer_.async_wait([weak = weak_from_this()](const error_code& problem) {
     const auto self = std::static_pointer_cast<BoxSession>(weak.lock());

@@ -104,6 +104,7 @@ int be_hostile(int socket, std::string_view kind) {
   std::vector<char> buffer(guest::kMaxFrame);
   (void)!::recv(socket, buffer.data(), buffer.size(), 0);  // the greeting
   send_bytes(socket, kind == "greeting" ? noise(50) : ready());
+  if (kind == "brief") ::shutdown(socket, SHUT_RDWR);
   while (::recv(socket, buffer.data(), buffer.size(), 0) > 0) {
     std::uint16_t type = 0;
     std::memcpy(&type, buffer.data() + 4, sizeof(type));
@@ -196,6 +197,17 @@ TEST_F(HostileAgentTest, OneThatEndsOrIsSilentOrNeverGreetsCostsItsSession) {
 
   const auto never = hostile("greeting");
   EXPECT_FALSE(never);
+  EXPECT_EQ(run(make_session(), "echo fine").output, "fine\n");
+}
+
+// Its end is there before anybody has seen that it was ready.
+TEST_F(HostileAgentTest, OneThatIsReadyAndOverInTheSameMomentKeepsNobodyWaiting) {
+  for (int i = 0; i < 20; ++i) {
+    const auto brief = hostile("brief");
+    if (!brief) continue;
+    run_until([&] { return manager_->get(brief->id)->end.has_value(); });
+    EXPECT_EQ(manager_->get(brief->id)->end->cause, EndCause::AgentGone);
+  }
   EXPECT_EQ(run(make_session(), "echo fine").output, "fine\n");
 }
 
