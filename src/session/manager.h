@@ -62,8 +62,7 @@ struct ManagerSettings {
   std::size_t pool_threads = 2;
   // Where the secrets are that requests may name; empty: none can be handed in.
   std::string secrets_directory;
-  // Name servers that are asked for boxes, ADDRESS[:PORT][,...]; empty: the host's.
-  std::string name_servers;
+  std::string name_servers;  // asked for boxes: egress::BrokerSettings
   // Policies that requests may name; without it, the templates of the product alone. A request
   // never names a file.
   std::shared_ptr<policy::PolicyStore> policies;
