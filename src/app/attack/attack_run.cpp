@@ -50,7 +50,7 @@ Outcome judge(const Attack& attack, const Ended& ended) {
     return Outcome{held ? Verdict::Held : Verdict::Open, met(code)};
   };
   if (ended.timed_out) return {Verdict::NotProven, "it did not end"};
-  const Outcome no_box{Verdict::NotProven, "no box was made: " + last_line(ended.output)};
+  Outcome no_box{Verdict::NotProven, "no box was made: " + last_line(ended.output)};
   if (attack.judge == Judge::NotStarted) {
     return code == Boxes::kRefused ? no_box : verdict(code == Boxes::kNotFound);
   }

@@ -129,7 +129,7 @@ Result<Canaries> Canaries::make(Ids owner) {
   if (::chmod(name, 0755) != 0) return fail_os(errno, "{}", name);
   TRY_VOID(canaries.make_files(owner));
   TRY(NetCanaries net, NetCanaries::make());
-  canaries.net_.emplace(std::move(net));
+  canaries.net_ = std::make_unique<NetCanaries>(std::move(net));
   TRY_VOID(canaries.make_sockets(owner));
   TRY_VOID(canaries.make_shared());
   TRY_VOID(canaries.make_victim(owner));

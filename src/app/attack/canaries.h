@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,7 +83,7 @@ class Canaries {
   pid_t victim_ = 0;
   UniqueFd named_, abstract_, abstract_datagram_;
   UniqueFd terminal_, terminal_master_;
-  std::optional<NetCanaries> net_;
+  std::unique_ptr<NetCanaries> net_;
   std::optional<Background> neighbour_;
   std::vector<Watched> watched_;
 };

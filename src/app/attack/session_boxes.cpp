@@ -40,7 +40,7 @@ class SessionBoxes final : public Boxes {
   }
 
   Result<Ended> run(const Attack& attack) override {
-    TRY(const Ended started, session_for(attack));
+    TRY(Ended started, session_for(attack));
     if (started.code != 0 || attack.judge == Judge::Rejected) return started;
     TRY(Ended ended, run_in(last_, attack));
     // A session that a bomb has ended is followed by another.
@@ -119,7 +119,7 @@ class SessionBoxes final : public Boxes {
   }
 
   Result<Ended> transfer_meanwhile(const Attack& attack) {
-    TRY(const Ended started, session_for(attack));
+    TRY(Ended started, session_for(attack));
     if (started.code != 0) return started;
     TRY(Background swapping, Background::start(service_.command(run_words(last_, attack))));
     TRY_VOID(swapping.await("swapping", std::chrono::seconds(20)));
@@ -143,7 +143,7 @@ class SessionBoxes final : public Boxes {
     const std::string granting = fmt::format("version: 1\nnet: {{connect: ['{}:{}']}}\n",
                                              NetCanaries::kGranted, canaries_.net().granted_port());
     TRY_VOID(reload(file, granting, Reload::Taken));
-    TRY(const Ended started,
+    TRY(Ended started,
         service_.tool({"session", "start", "--policy", "attack", "--read", setting_.probe}));
     if (started.code != 0) return started;
     const std::string session = first_line(started.output);
