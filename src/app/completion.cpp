@@ -2,6 +2,7 @@
 
 #include "authority/terms.h"
 #include "base/result.h"
+#include "guest/shell_text.h"
 #include "plan/make_plan.h"
 #include "policy/policy.h"
 #include "policy/templates.h"
@@ -237,7 +238,7 @@ std::string to_text(const CompletionValue& value) {
 std::string operand_words(const CompletionCommand& command) {
   Words words;
   for (const CompletionOperand& operand : command.operands) {
-    words.push_back(shell_quoted(to_text(operand.value)));
+    words.push_back(guest::quoted(to_text(operand.value)));
   }
   return fmt::format("{}", fmt::join(words, " "));
 }
@@ -251,8 +252,8 @@ std::string value_cases(const CompletionCommand& command) {
   for (const CompletionOption& option : command.options) {
     if (!option.value) continue;
     for (const std::string& name : option.names) {
-      lines += fmt::format("  {}) value={} ;;\n", shell_quoted(command.path + " " + name),
-                           shell_quoted(to_text(*option.value)));
+      lines += fmt::format("  {}) value={} ;;\n", guest::quoted(command.path + " " + name),
+                           guest::quoted(to_text(*option.value)));
     }
   }
   return lines;

@@ -9,8 +9,6 @@
 // finds.
 #pragma once
 
-#include "app/shell_quoted.h"
-
 #include <CLI/CLI.hpp>
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 #include "app/completion.h"
+#include "guest/shell_text.h"
 
 #include <fmt/format.h>
 
@@ -174,8 +175,8 @@ std::string words_of(const CompletionCommand& command) {
   }
   if (command.runs_command) flags.emplace_back("--");
   return fmt::format("  {}) subcommands=({}) flags=({}) operands=({}) repeats={} ;;\n",
-                     shell_quoted(command.path), fmt::join(subcommands, " "), fmt::join(flags, " "),
-                     operand_words(command), repeats_word(command));
+                     guest::quoted(command.path), fmt::join(subcommands, " "),
+                     fmt::join(flags, " "), operand_words(command), repeats_word(command));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "app/completion.h"
+#include "guest/shell_text.h"
 
 #include <fmt/format.h>
 
@@ -88,7 +89,7 @@ fi
 )script";
 
 std::string described(const std::string& name, const std::string& about) {
-  return "\n      " + shell_quoted(about.empty() ? name : name + ":" + about);
+  return "\n      " + guest::quoted(about.empty() ? name : name + ":" + about);
 }
 
 std::string words_of(const CompletionCommand& command) {
@@ -103,7 +104,7 @@ std::string words_of(const CompletionCommand& command) {
   if (command.runs_command) flags += described("--", "The command to run follows");
   return fmt::format(
       "  {})\n    subcommands=({})\n    flags=({})\n    operands=({})\n    repeats={}\n    ;;\n",
-      shell_quoted(command.path), subcommands, flags, operand_words(command),
+      guest::quoted(command.path), subcommands, flags, operand_words(command),
       repeats_word(command));
 }
 

@@ -2,9 +2,9 @@
 #include "app/client/run_channel.h"
 #include "app/client/service.h"
 #include "app/session_command.h"
-#include "app/shell_quoted.h"
 #include "app/standard_streams.h"
 #include "base/quantity.h"
+#include "guest/shell_text.h"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -23,7 +23,7 @@ std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._/:=@%+,";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  return shell_quoted(text);
+  return guest::quoted(text);
 }
 
 Result<std::string> code_of(const SessionOptions& options) {

@@ -1,7 +1,7 @@
 #include "app/attack/mcp_boxes.h"
 
-#include "app/shell_quoted.h"
 #include "base/file.h"
+#include "guest/shell_text.h"
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -32,7 +32,7 @@ json::object hello() {
 // What an agent types: the probe's words, and its exit code behind them.
 json::object call_of(const Words& words) {
   std::string typed;
-  for (const std::string& word : words) typed += shell_quoted(word) + " ";
+  for (const std::string& word : words) typed += guest::quoted(word) + " ";
   typed += fmt::format("< /dev/null; echo {}$?\n", kMark);
   return message("tools/call", {{"name", "repl"}, {"arguments", {{"input", typed}}}});
 }
