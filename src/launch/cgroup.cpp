@@ -158,9 +158,9 @@ Result<Cgroup> Cgroup::create(const plan::PlanView& plan, std::uint64_t serial) 
     const UniqueFd* above = &cgroup.parts_.emplace_back(std::move(part)).parent;
     TRY(cgroup.parts_.back().directory,
         open_file_at(*above, cgroup.name_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-    if (::flock(cgroup.parts_.back().directory.get(), LOCK_SH | LOCK_NB) != 0) {
-      return fail_os(errno, "hold cgroup {}/{}", parent, cgroup.name_);
-    }
+    // Whoever can open the directory can lock it, so a lock that is not had refuses no box: the
+    // one that is in the way keeps the directory as well.
+    (void)::flock(cgroup.parts_.back().directory.get(), LOCK_SH | LOCK_NB);
   }
   TRY_VOID(cgroup.set_limits(plan));
   if (!cgroup.unified_) TRY_VOID(cgroup.open_join_fds());
