@@ -131,10 +131,10 @@ TEST_P(Leftover, ABoxThatRunsHoldsItsCgroup) {
   NEEDS(Feature::PidsCgroup);
   Running box = start_probe({"--pids", "20"}, {"await_signal", "15"});
   ASSERT_TRUE(box.wait_for("ready"));
+  const std::string prefix = "glovebox-" + std::to_string(box.pid()) + "-";
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/sys/fs/cgroup/pids")) {
-    if (!entry.path().filename().string().starts_with("glovebox-" + std::to_string(box.pid())))
-      continue;
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
     const UniqueFd fd(::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     EXPECT_EQ(::flock(fd.get(), LOCK_EX | LOCK_NB), -1) << entry.path();
     ++found;
