@@ -3,7 +3,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -43,12 +42,6 @@ Result<std::string> find_launcher(const std::string& given) {
               places.back().lexically_normal().string());
 }
 
-Result<std::string> make_place() {
-  std::string place = "/var/tmp/glovebox-library-XXXXXX";
-  if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make a directory in /var/tmp");
-  return place;
-}
-
 // The signals of a program that uses the library are not this thread's.
 void block_signals() {
   sigset_t all;
@@ -79,8 +72,8 @@ Result<std::shared_ptr<Host>> Host::open(const Settings& settings) {
   TRY(manager.launcher, find_launcher(settings.launcher));
   manager.state_directory = settings.state_directory;
   if (manager.state_directory.empty()) {
-    TRY(host->place_, make_place());
-    manager.state_directory = host->place_ + "/state";
+    TRY(host->state_, session::TemporaryState::make("/var/tmp/glovebox-library-"));
+    manager.state_directory = host->state_->directory();
   }
   manager.max_sessions = settings.max_sessions;
   manager.keep_parked = settings.keep_parked;
@@ -145,9 +138,6 @@ Host::~Host() {
     loop_.stop();
     thread_.join();
   }
-  manager_.reset();
-  std::error_code ignored;  // a directory that stays harms nobody
-  if (!place_.empty()) fs::remove_all(place_, ignored);
 }
 
 }  // namespace glovebox::library

@@ -5,6 +5,7 @@
 #include "base/result.h"
 #include "glovebox/glovebox.h"
 #include "session/manager.h"
+#include "session/temporary_state.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -76,7 +77,7 @@ class Host {
   boost::asio::io_context loop_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       loop_.get_executor()};
-  std::string place_;  // a directory that goes with this; empty: the caller's own
+  std::unique_ptr<session::TemporaryState> state_;  // nothing: the caller has a directory
   // Of the loop's thread.
   std::unique_ptr<session::Manager> manager_;
   std::size_t under_way_ = 0;

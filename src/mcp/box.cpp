@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 
 #include <unistd.h>
 
@@ -18,22 +17,16 @@ bool sees_the_host(const Profile& profile) { return profile.reach >= Reach::Read
 
 }  // namespace
 
-BoxMaker::~BoxMaker() {
-  manager_.reset();
-  std::error_code ignored;  // nothing more can be done about what is left
-  if (!state_.empty()) std::filesystem::remove_all(state_, ignored);
-}
+BoxMaker::~BoxMaker() = default;
 
 Result<void> BoxMaker::open() {
   if (manager_) return {};
-  if (state_.empty()) {
-    std::string name = "/tmp/glovebox-mcp-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) return fail_os(errno, "make {}", name);
-    state_ = std::move(name);
+  if (!state_) {
+    TRY(state_, session::TemporaryState::make("/tmp/glovebox-mcp-"));
   }
   session::ManagerSettings settings;
   settings.launcher = settings_.launcher;
-  settings.state_directory = state_ + "/state";
+  settings.state_directory = state_->directory();
   settings.max_sessions = 32;
   if (settings_.checkpoints) settings.hidden.push_back(settings_.checkpoints->directory);
   if (!settings_.checkpoint_key_file.empty()) {

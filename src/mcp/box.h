@@ -6,6 +6,7 @@
 #include "mcp/profile_request.h"
 #include "mcp/worker.h"
 #include "session/manager.h"
+#include "session/temporary_state.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -116,10 +117,10 @@ class BoxMaker {
   asio::io_context& loop_;
   BoxSettings settings_;
   RealHost host_;
-  std::string state_;
-  std::unique_ptr<session::Manager> manager_;
+  std::unique_ptr<session::TemporaryState> state_;
   std::deque<session::SessionEvent> denials_;
-  std::unique_ptr<asio::thread_pool> pool_;  // for copies of checkpoints; made when needed
+  std::unique_ptr<asio::thread_pool> pool_;    // for copies of checkpoints; made when needed
+  std::unique_ptr<session::Manager> manager_;  // goes first
 };
 
 // Interpreters to try for code that runs in `cwd`: the virtual environments around it, then what

@@ -196,8 +196,8 @@ class Create(ServiceTest):
         session = self.service.create(below, "rw")
         self.addCleanup(session.delete)
         self.assertEqual(session.out("ls /tmp"), f"{marker}-w")
-        session.out("touch /tmp/inside")
-        self.assertFalse(os.path.exists("/tmp/inside"))
+        session.out(f"touch /tmp/{marker}-inside")
+        self.assertFalse(os.path.exists(f"/tmp/{marker}-inside"))
 
     def test_Requirement14_no_session_sees_the_layers_of_another(self):
         other = self.session()

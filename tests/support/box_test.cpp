@@ -254,6 +254,10 @@ std::string BoxTest::make_tree(const std::string& name) {
   return path;
 }
 
+std::string BoxTest::own_name_in(const std::string& directory) {
+  return directory + "/glovebox-test-" + std::to_string(getpid());
+}
+
 std::string read_text(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;

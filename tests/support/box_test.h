@@ -123,6 +123,8 @@ class BoxTest : public testing::TestWithParam<Tier> {
   std::string make_directory(const std::string& name, unsigned mode = 0755);
   // A directory below scratch() with one file "old" in it.
   std::string make_tree(const std::string& name);
+  // A path that nothing of the host has: who finds it outside knows that the box wrote there.
+  static std::string own_name_in(const std::string& directory);
   std::string probe_path() const { return installation().probe(); }
 
   // The box's pids as seen outside: everything below glovebox. Waits for nothing.
