@@ -4,6 +4,8 @@
 #include "app/commands.h"
 #include "base/file.h"
 
+#include <CLI/CLI.hpp>
+
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>

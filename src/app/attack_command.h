@@ -1,10 +1,12 @@
 // `glovebox attack`: tries every known way out of a box on this machine.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

@@ -8,6 +8,8 @@
 #include "policy/templates.h"
 #include "workspace/gate_rules.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
 #include <span>

@@ -4,6 +4,8 @@
 #include "app/completion.h"
 #include "base/file.h"
 
+#include <CLI/CLI.hpp>
+
 namespace glovebox::app {
 
 void add_completion_options(CLI::App& app, CompletionOptions& options) {

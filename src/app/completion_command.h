@@ -1,9 +1,11 @@
 // `glovebox completion bash|zsh|fish`: prints a script that completes the command's words.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

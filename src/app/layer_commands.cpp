@@ -6,6 +6,8 @@
 #include "workspace/diff.h"
 #include "workspace/text.h"
 
+#include <CLI/CLI.hpp>
+
 #include <boost/json.hpp>
 
 #include <fcntl.h>

@@ -10,6 +10,8 @@
 #include "mcp/server.h"
 #include "policy/load.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>

@@ -3,10 +3,12 @@
 
 #include "mcp/modes.h"
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

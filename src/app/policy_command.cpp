@@ -7,6 +7,8 @@
 #include "policy/print.h"
 #include "policy/templates.h"
 
+#include <CLI/CLI.hpp>
+
 #include <string>
 #include <vector>
 

@@ -1,11 +1,13 @@
 // The words of `glovebox policy`.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

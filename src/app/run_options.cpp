@@ -9,6 +9,8 @@
 #include "host/secrets.h"
 #include "policy/policy.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>

@@ -4,11 +4,13 @@
 #include "base/result.h"
 #include "plan/spec.h"
 
-#include <CLI/CLI.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

@@ -5,6 +5,8 @@
 #include "authority/names.h"
 #include "base/file.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>

@@ -1,10 +1,12 @@
 // `glovebox secret`: the secrets that boxes can be handed by name.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

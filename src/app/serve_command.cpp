@@ -4,6 +4,8 @@
 #include "app/layers.h"
 #include "serve/run_service.h"
 
+#include <CLI/CLI.hpp>
+
 #include <cstdio>
 #include <filesystem>
 

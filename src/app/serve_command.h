@@ -1,10 +1,12 @@
 // `glovebox serve`: sessions over HTTP.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

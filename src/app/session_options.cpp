@@ -1,5 +1,7 @@
 #include "app/session_options.h"
 
+#include <CLI/CLI.hpp>
+
 namespace glovebox::app {
 namespace {
 

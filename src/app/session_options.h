@@ -5,11 +5,13 @@
 #include "app/layer_options.h"
 #include "app/run_options.h"
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace glovebox::app {
 

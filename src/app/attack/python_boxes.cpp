@@ -5,6 +5,7 @@
 #include "app/client/http_client.h"
 #include "app/session_start.h"
 
+#include <CLI/CLI.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/websocket.hpp>
