@@ -9,20 +9,10 @@
 // Starts `glovebox serve` (beside this program) on a unix socket, and in a thread a server that
 // answers every request with "hello". Prints ratios within one run.
 #include "base/file.h"
+#include "support/hello_server.h"
+#include "support/http_client.h"
 #include "support/measure.h"
 #include "support/relay.h"
-
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/message.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -31,158 +21,22 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include <spawn.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace glovebox::bench {
 namespace {
 
-namespace asio = boost::asio;
-namespace http = boost::beast::http;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kTransfer = std::uint64_t{256} << 20;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// A client that waits for its answer: one connection, and the least it can do.
-class Client {
- public:
-  explicit Client(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    connected_ =
-        ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  }
-  bool is_connected() const { return connected_; }
-
-  // The answer's body, however it is framed.
-  Result<std::string> ask(std::string_view method, std::string_view path, std::string_view body) {
-    TRY_VOID(
-        write_all(fd_, fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n"
-                                   "\r\n{}",
-                                   method, path, body.size(), body)));
-    return read_answer(Keep::Yes);
-  }
-  // Reads an answer and forgets it; returns how many bytes its body had.
-  Result<std::uint64_t> ask_and_forget(std::string_view request) {
-    TRY_VOID(write_all(fd_, request));
-    TRY_VOID(read_answer(Keep::No));
-    return seen_;
-  }
-  // Sends a request, and hands over what comes of its answer as it comes, until `take` has enough.
-  Result<void> stream(std::string_view request, const std::function<bool(std::string_view)>& take) {
-    TRY_VOID(write_all(fd_, request));
-    std::string buffer(256 << 10, '\0');
-    for (;;) {
-      const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
-      if (got <= 0) return fail(Code::Os, "the service closed the connection");
-      if (take(std::string_view(buffer.data(), static_cast<std::size_t>(got)))) return {};
-    }
-  }
-  BorrowedFd fd() const { return fd_; }
-  int status() const { return status_; }  // of the last answer
-
- private:
-  enum class Keep : std::uint8_t { Yes, No };
-
-  Result<void> fill() {
-    buffer_.erase(0, at_);
-    at_ = 0;
-    const std::size_t before = buffer_.size();
-    buffer_.resize(before + (256 << 10));
-    const ssize_t got = ::read(fd_.get(), buffer_.data() + before, 256 << 10);
-    buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got <= 0) return fail(Code::Os, "the service closed the connection");
-    return {};
-  }
-  Result<std::string> line() {
-    for (;;) {
-      const std::size_t end = buffer_.find("\r\n", at_);
-      if (end != std::string::npos) {
-        std::string text = buffer_.substr(at_, end - at_);
-        at_ = end + 2;
-        return text;
-      }
-      TRY_VOID(fill());
-    }
-  }
-  Result<void> take(std::uint64_t count, std::string* into) {
-    while (count > 0) {
-      if (at_ == buffer_.size()) TRY_VOID(fill());
-      const std::size_t here = std::min<std::uint64_t>(count, buffer_.size() - at_);
-      if (into != nullptr) into->append(buffer_, at_, here);
-      at_ += here;
-      seen_ += here;
-      count -= here;
-    }
-    return {};
-  }
-  Result<std::string> read_answer(Keep keep) {
-    std::string body;
-    std::string* into = keep == Keep::Yes ? &body : nullptr;
-    seen_ = 0;
-    std::uint64_t length = 0;
-    bool chunked = false;
-    TRY(const std::string first, line());
-    status_ = first.size() > 12 ? std::atoi(&first[9]) : 0;
-    for (;;) {
-      TRY(const std::string header, line());
-      if (header.empty()) break;
-      if (header.starts_with("Content-Length: ")) length = std::strtoull(&header[16], nullptr, 10);
-      if (header.starts_with("Transfer-Encoding: chunked")) chunked = true;
-    }
-    if (!chunked) {
-      TRY_VOID(take(length, into));
-      return body;
-    }
-    for (;;) {
-      TRY(const std::string size, line());
-      const std::uint64_t count = std::strtoull(size.c_str(), nullptr, 16);
-      TRY_VOID(take(count, into));
-      TRY_VOID(line());
-      if (count == 0) return body;
-    }
-  }
-
-  UniqueFd fd_;
-  bool connected_ = false;
-  std::string buffer_;
-  std::size_t at_ = 0;
-  std::uint64_t seen_ = 0;
-  int status_ = 0;
-};
-
-asio::awaitable<void> answer_hello(asio::local::stream_protocol::socket socket) {
-  boost::beast::flat_buffer buffer;
-  try {
-    for (;;) {
-      http::request<http::string_body> request;
-      co_await http::async_read(socket, buffer, request, asio::use_awaitable);
-      http::response<http::string_body> response(http::status::ok, 11);
-      response.body() = "hello";
-      response.prepare_payload();
-      co_await http::async_write(socket, response, asio::use_awaitable);
-    }
-  } catch (const std::exception&) {
-    co_return;  // the client is done
-  }
-}
-
-asio::awaitable<void> accept_hello(asio::io_context& io, std::string path) {
-  asio::local::stream_protocol::acceptor acceptor(io, path);
-  for (;;) {
-    auto socket = co_await acceptor.async_accept(asio::use_awaitable);
-    asio::co_spawn(io, answer_hello(std::move(socket)), asio::detached);
-  }
 }
 
 struct Setup {
@@ -572,13 +426,9 @@ int bench_main(const std::function<Result<void>(Setup&)>& act) {
   std::filesystem::create_directory(setup.directory + "/run");
   setup.service_socket = setup.directory + "/run/service.sock";
   setup.hello_socket = setup.directory + "/run/hello.sock";
-  asio::io_context io(1);
-  asio::co_spawn(io, accept_hello(io, setup.hello_socket), asio::detached);
-  std::thread hello([&io] { io.run(); });
+  const HelloServer hello(setup.hello_socket);
   const auto measured = act(setup);
   if (!measured) (void)std::fprintf(stderr, "bench_serve: %s\n", measured.error().message.c_str());
-  io.stop();
-  hello.join();
   if (setup.service > 0) {
     (void)::kill(setup.service, SIGTERM);
     (void)::waitpid(setup.service, nullptr, 0);
