@@ -103,8 +103,8 @@ Result<void> add_checkpoints(const McpOptions& options, mcp::BoxSettings& box) {
   }
   SessionOptions keys;
   keys.key_file = options.checkpoint_key_file;
-  TRY(checkpoint::Key key, checkpoint_key(keys));
-  TRY(box.checkpoints, mcp::open_checkpoint_place(options.checkpoint_directory, std::move(key)));
+  TRY(const checkpoint::Key key, checkpoint_key(keys));
+  TRY(box.checkpoints, mcp::open_checkpoint_place(options.checkpoint_directory, key));
   box.checkpoint_key_file = key_file_of(keys);
   if (!box.checkpoint_key_file.empty()) {
     std::error_code problem;

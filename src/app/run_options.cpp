@@ -354,8 +354,8 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   if (!options.cwd.empty()) spec.cwd = options.cwd;
   spec.loopback = options.no_loopback ? plan::Loopback::Down : plan::Loopback::Up;
   for (const std::string& publication : options.publish) {
-    TRY(plan::Publication published, parse_publication(publication));
-    spec.published.push_back(std::move(published));
+    TRY(const plan::Publication published, parse_publication(publication));
+    spec.published.push_back(published);
   }
   spec.waived.insert(options.waive.begin(), options.waive.end());
   TRY(spec.workspaces, parse_workspaces(options));

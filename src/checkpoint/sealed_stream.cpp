@@ -35,7 +35,8 @@ Result<void> begin_sodium() {
 
 std::string hex(std::string_view bytes) {
   std::string text(bytes.size() * 2 + 1, '\0');
-  sodium_bin2hex(text.data(), text.size(), bytes_of(bytes.data()), bytes.size());
+  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                 bytes.size());
   text.pop_back();
   return text;
 }

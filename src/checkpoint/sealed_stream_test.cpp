@@ -56,7 +56,7 @@ std::string random_text(std::size_t size, unsigned seed) {
 
 TEST(SealedStream, ComesBackAsItWas) {
   const Key key = *make_key();
-  for (const std::size_t size : {0, 1, 1000, 300'000, 3'000'000}) {
+  for (const std::size_t size : {0U, 1U, 1000U, 300'000U, 3'000'000U}) {
     for (const std::string& text : {std::string(size, 'a'), random_text(size, 3)}) {
       const auto back = unseal(seal(key, text), key, size);
       ASSERT_TRUE(back) << back.error().message;

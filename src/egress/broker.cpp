@@ -81,8 +81,8 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
   auto state = std::make_unique<State>();
   TRY(state->poller, Poller::open());
   TRY(state->upstream, Upstream::open(*state->poller, settings.name_servers));
-  TRY(LastReference last_reference, LastReference::open());
-  state->last_reference.emplace(std::move(last_reference));
+  TRY(LastReference opened, LastReference::open());
+  LastReference& last_reference = state->last_reference.emplace(std::move(opened));
   const UniqueFd own(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const std::uint64_t network = own ? network_of(own) : 0;
   if (network == 0) {
@@ -94,8 +94,8 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
     state->endings = std::make_unique<Endings>(*std::move(endings));
   }
   state->services = std::make_unique<Services>(
-      Services{*state->poller, *state->upstream, *state->last_reference, state->owners,
-               state->filters, state->endings.get(), most_waiting()});
+      Services{*state->poller, *state->upstream, last_reference, state->owners, state->filters,
+               state->endings.get(), most_waiting()});
   state->services->host_network = network;
   if (state->endings) {
     TRY_VOID(state->poller->watch(state->endings->fd(), EPOLLIN,

@@ -30,7 +30,7 @@ std::size_t spend_all(ConnectRate& rate, const Endpoint& to, ConnectRate::Clock:
 }
 
 TEST(ConnectRate, ASecondsWorthAtOnceAndThenAtThePace) {
-  for (const std::uint64_t budget : {1, 2, 3, 7, 20, 1000}) {
+  for (const std::uint64_t budget : {1U, 2U, 3U, 7U, 20U, 1000U}) {
     ConnectRate rate;
     rate.set(budget);
     const Endpoint to = place("192.0.2.1", 443);
@@ -45,7 +45,7 @@ TEST(ConnectRate, ASecondsWorthAtOnceAndThenAtThePace) {
 }
 
 TEST(ConnectRate, AWholeMinuteGivesNoMoreThanTheBudgetHas) {
-  for (const std::uint64_t budget : {3, 7, 30}) {
+  for (const std::uint64_t budget : {3U, 7U, 30U}) {
     ConnectRate rate;
     rate.set(budget);
     const Endpoint to = place("192.0.2.1", 443);

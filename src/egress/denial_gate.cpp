@@ -1,6 +1,7 @@
 #include "egress/denial_gate.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace glovebox::egress {
 

@@ -32,7 +32,7 @@ TEST(DnsQuestion, IsReadInLowerCase) {
 }
 
 TEST(DnsQuestion, BytesThatWouldReadDifferentlyAreRefused) {
-  EXPECT_FALSE(read_question(question(std::string("\6evil\0x\3com", 12))).question) << "NUL";
+  EXPECT_FALSE(read_question(question(std::string("\6evil\0x\3com", 11))).question) << "NUL";
   EXPECT_FALSE(read_question(question("\7evil.co\3com")).question) << "a dot within a label";
   EXPECT_FALSE(read_question(question("\300\014")).question) << "a pointer";
   EXPECT_FALSE(read_question(question("\77short")).question) << "a label past the end";

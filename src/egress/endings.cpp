@@ -15,7 +15,7 @@
 namespace glovebox::egress {
 namespace {
 
-constexpr std::size_t kBuffer = 32 * 1024;
+constexpr std::size_t kBuffer = std::size_t{32} << 10;
 constexpr int kReceiveBytes = 4 << 20;
 
 UniqueFd open_diag() {

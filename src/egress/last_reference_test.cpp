@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 namespace glovebox::egress {
@@ -15,7 +16,7 @@ TEST(LastReference, TellsWhetherACopyIsLeft) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(last->close(make_socket()));
     UniqueFd socket = make_socket();
-    const UniqueFd copy(::dup(socket.get()));
+    const UniqueFd copy(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     EXPECT_FALSE(last->close(std::move(socket)));
     EXPECT_TRUE(last->close(make_socket())) << "the copy of before is none of this one's";
   }

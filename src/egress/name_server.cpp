@@ -150,12 +150,12 @@ void NameServer::on_stream(std::uint64_t id) {
 
 void NameServer::take_message(std::span<const std::byte> message, std::size_t limit,
                               const Reply& reply) {
-  ReadQuestion read = read_question(message);
-  if (read.question) return answer_question(*std::move(read.question), limit, reply);
+  const ReadQuestion read = read_question(message);
+  if (read.question) return answer_question(*read.question, limit, reply);
   if (read.id) reply(encode_refusal(*read.id, read.status));
 }
 
-void NameServer::answer_question(Question question, std::size_t limit, const Reply& reply) {
+void NameServer::answer_question(const Question& question, std::size_t limit, const Reply& reply) {
   const auto send = [question, limit, reply](const Answer& answer) {
     reply(encode_answer(question, answer, limit));
   };

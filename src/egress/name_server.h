@@ -60,7 +60,7 @@ class NameServer {
   void on_stream(std::uint64_t id);
   void close_stream(std::uint64_t id);
   void take_message(std::span<const std::byte> message, std::size_t limit, const Reply& reply);
-  void answer_question(Question question, std::size_t limit, const Reply& reply);
+  void answer_question(const Question& question, std::size_t limit, const Reply& reply);
   void look_up(const Key& key, std::function<void(const Answer&)> done);
   void on_result(const Key& key, const Lookup& lookup);
   bool may_ask_now();

@@ -145,7 +145,7 @@ std::size_t watch_instead(BorrowedFd process, const std::vector<EpollEntry>& ent
     epolls.push_back(owned.back().get());
   }
   Registration work{&entries, &epolls, socket.get(), 0};
-  alignas(16) static thread_local std::array<char, 64 * 1024> stack;
+  alignas(16) static thread_local std::array<char, std::size_t{64} << 10> stack;
   const int pid =
       ::clone(register_entries, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK, &work);
   if (pid > 0)

@@ -73,7 +73,7 @@ TEST(AgentLink, PipesAreOpenedAgainSoThatTheBoxCannotMakeThemWait) {
   Liar agent;
   agent.get_ready();
   auto fds = pipes_for_run();
-  const int kept = ::dup(fds[0].get());
+  const int kept = ::fcntl(fds[0].get(), F_DUPFD_CLOEXEC, 0);
   agent.say(1, RunStarted{}, std::move(fds));
   auto events = agent.link->on_ready();
   ASSERT_TRUE(events);

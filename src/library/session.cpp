@@ -41,6 +41,15 @@ Result<session::DiffBody> body_of(Host& host, const std::string& id, session::Di
   });
 }
 
+// Nobody is left to hear of a problem; the Manager tries again.
+void end_unheard(Session& session) noexcept {
+  try {
+    (void)session.end();
+  } catch (const std::exception&) {
+    return;  // no memory for the question; the supervisor's own end takes the box along
+  }
+}
+
 }  // namespace
 
 Session::Session(std::shared_ptr<Host> host, std::string id)
@@ -50,16 +59,14 @@ Session::Session(Session&& other) noexcept = default;
 
 Session& Session::operator=(Session&& other) noexcept {
   if (this != &other) {
-    (void)end();  // as the destructor does
+    end_unheard(*this);
     host_ = std::move(other.host_);
     id_ = std::move(other.id_);
   }
   return *this;
 }
 
-Session::~Session() {
-  (void)end();
-}  // nobody is left to hear of a problem; the Manager tries again
+Session::~Session() { end_unheard(*this); }
 
 Result<Ended> Session::run(const Command& command, const OutputSink& sink) {
   if (!host_) return unexpected(ended());

@@ -45,7 +45,8 @@ Result<void> copy(BorrowedFd from, std::uint64_t size, BorrowedFd to) {
 
 }  // namespace
 
-Result<CheckpointPlace> open_checkpoint_place(const std::string& directory, checkpoint::Key key) {
+Result<CheckpointPlace> open_checkpoint_place(const std::string& directory,
+                                              const checkpoint::Key& key) {
   std::error_code problem;
   const std::string path = std::filesystem::canonical(directory, problem).string();
   if (problem)
@@ -60,7 +61,7 @@ Result<CheckpointPlace> open_checkpoint_place(const std::string& directory, chec
                 "write to (chmod 700)",
                 path);
   }
-  return CheckpointPlace{path, std::move(key)};
+  return CheckpointPlace{path, key};
 }
 
 Result<void> check_checkpoint_name(std::string_view name) {

@@ -29,7 +29,8 @@ struct CheckpointPlace {
 
 // Refused unless the directory is there, the caller's own, and nobody else may write to it: what is
 // restored from it becomes part of a session.
-Result<CheckpointPlace> open_checkpoint_place(const std::string& directory, checkpoint::Key key);
+Result<CheckpointPlace> open_checkpoint_place(const std::string& directory,
+                                              const checkpoint::Key& key);
 
 // Letters, digits, '-', '_' and '.', the first of them a letter or a digit.
 Result<void> check_checkpoint_name(std::string_view name);

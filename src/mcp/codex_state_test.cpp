@@ -15,7 +15,7 @@ constexpr std::string_view kTail =
     R"("codexLinuxSandboxExe":"/h/codex-linux-sandbox","sandboxCwd":"file:///ws",
        "useLegacyLandlock":false,"useMxc":false})";
 
-json::object meta_of(std::string payload) { return {{kStateMeta, json::parse(payload)}}; }
+json::object meta_of(const std::string& payload) { return {{kStateMeta, json::parse(payload)}}; }
 
 std::string profile_payload(std::string_view profile) {
   return R"({"permissionProfile":)" + std::string(profile) + "," + std::string(kTail);

@@ -204,7 +204,7 @@ class HttpFront {
       if (woken == session::Woken::Canceled) co_return serve::already_sent();
     }
     client->last_use = Clock::now();
-    co_return serve::text_answer(200, *std::move(waiter->answer), "application/json");
+    co_return serve::text_answer(200, std::move(waiter->answer).value_or(""), "application/json");
   }
 
   // Progress as it comes, and then the answer. A client that goes away does not end its call: it
@@ -225,7 +225,8 @@ class HttpFront {
       const session::Woken woken = co_await waiter->wakeup.wait();
       if (woken == session::Woken::Canceled) co_return serve::already_sent();
     }
-    const std::string last = fmt::format("event: message\ndata: {}\n\n", *waiter->answer);
+    const std::string last =
+        fmt::format("event: message\ndata: {}\n\n", waiter->answer.value_or(""));
     (void)co_await exchange.finish(last);  // the client may be gone
     co_return serve::already_sent();
   }

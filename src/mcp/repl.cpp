@@ -72,7 +72,7 @@ WorkerEvents Repl::make_events() {
     state_ = State::Idle;
     notify();
   };
-  events.on_input_wait = [this](std::string prompt) {
+  events.on_input_wait = [this](const std::string& prompt) {
     if (state_ != State::Running) return;
     state_ = State::Waiting;
     has_empty_prompt_ = prompt.empty();
@@ -84,8 +84,9 @@ WorkerEvents Repl::make_events() {
 }
 
 std::optional<std::string> Repl::guardrail_notice() const {
-  if (!box_ || !box_->live->end()) return std::nullopt;
-  if (box_->live->end()->limit != launch::LimitKind::Memory) return std::nullopt;
+  if (!box_) return std::nullopt;
+  const auto& end = box_->live->end();
+  if (!end || end->limit != launch::LimitKind::Memory) return std::nullopt;
   return fmt::format("[repl] worker killed by memory guardrail: rss={}\n{}\n", box_->memory_limit,
                      state_ == State::Idle
                          ? "[repl] worker was idle; new session started"

@@ -125,16 +125,18 @@ CallSandbox Server::sandbox_of(const json::object& meta) const {
     return sandbox;
   }
   auto sent = read_codex_state(meta);
-  if (sent && !*sent) {
+  if (!sent) {
+    sandbox.state = CallSandbox::State::Unusable;
+    sandbox.problem = fmt::format("{}{}", kWorkerError, sent.error().message);
+    return sandbox;
+  }
+  std::optional<Profile> profile = *std::move(sent);
+  if (!profile) {
     sandbox.problem = fmt::format("{}{}", kWorkerError, kMissing);
     return sandbox;
   }
   sandbox.state = CallSandbox::State::Unusable;
-  if (!sent) {
-    sandbox.problem = fmt::format("{}{}", kWorkerError, sent.error().message);
-    return sandbox;
-  }
-  auto refined = refine(**std::move(sent), settings_.mode.refinements);
+  auto refined = refine(*std::move(profile), settings_.mode.refinements);
   if (!refined) {
     sandbox.problem = fmt::format("{}{}", kWorkerError, refined.error().message);
     return sandbox;
@@ -149,9 +151,9 @@ std::function<void(double, std::string)> Server::progress_of(const json::object&
   const bool is_token =
       token != nullptr && (token->is_string() || token->is_int64() || token->is_uint64());
   if (!is_token) return {};
-  return [this, token = *token](double seconds, std::string line) {
+  return [this, token = *token](double seconds, const std::string& line) {
     json::object params{{"progressToken", token}, {"progress", seconds}};
-    if (!line.empty()) params["message"] = std::move(line);
+    if (!line.empty()) params["message"] = line;
     send_(notification_line("notifications/progress", std::move(params)));
   };
 }

@@ -202,7 +202,9 @@ asio::awaitable<ToolResult> Server::call_session(ToolCall call) {
     case Action::Checkpoint:
       co_return co_await checkpoint_session(arguments->checkpoint, std::move(call.sandbox));
     case Action::Checkpoints: {
-      const auto kept = list_checkpoints(*settings_.box.checkpoints);
+      const auto& place = settings_.box.checkpoints;
+      if (!place) throw Bug{"checkpoints without a place pass no check"};
+      const auto kept = list_checkpoints(*place);
       if (!kept) co_return error_reply(kept.error().message);
       json::array list;
       for (const KeptCheckpoint& each : *kept) {

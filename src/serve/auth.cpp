@@ -74,7 +74,7 @@ void Identity::bound(session::SessionRequest& request) const {
   };
   const bool is_lower =
       !request.most_workspace || reach(*workspace) < reach(*request.most_workspace);
-  if (is_lower) request.most_workspace = *workspace;
+  if (is_lower) request.most_workspace = workspace;
 }
 
 const Identity* Auth::find_identity(std::string_view name) const {

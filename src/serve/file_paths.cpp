@@ -35,19 +35,20 @@ Result<FilePath, ApiError> FileRoots::find(std::string_view path, FileUse use) c
   const std::string absolute =
       path.starts_with('/') ? std::string(path) : fmt::format("{}/{}", home, path);
   const std::optional<std::string> normal = normal_path(absolute);
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; normal && i < roots_.size(); ++i) {
-    if (!host::is_within(*normal, roots_[i].path)) continue;
-    if (!best || roots_[i].path.size() > roots_[*best].path.size()) best = i;
+  const FileRoot* root = nullptr;
+  for (const FileRoot& each : roots_) {
+    if (!normal || !host::is_within(*normal, each.path)) continue;
+    if (root == nullptr || each.path.size() > root->path.size()) root = &each;
   }
-  if (!best) return refuse(400, "INVALID_FILE", "{}: outside of the session's workspaces", path);
-  if (use == FileUse::Write && !roots_[*best].writable) {
-    return refuse(403, "RUNTIME_ERROR", "{}: {} is read-only", path, roots_[*best].path);
+  if (root == nullptr) {
+    return refuse(400, "INVALID_FILE", "{}: outside of the session's workspaces", path);
   }
-  const FileRoot& root = roots_[*best];
+  if (use == FileUse::Write && !root->writable) {
+    return refuse(403, "RUNTIME_ERROR", "{}: {} is read-only", path, root->path);
+  }
   // Two names of one workspace are one root.
-  const auto first = std::ranges::find(roots_, root.place, &FileRoot::place);
-  return FilePath{root.place + normal->substr(root.path.size()),
+  const auto first = std::ranges::find(roots_, root->place, &FileRoot::place);
+  return FilePath{root->place + normal->substr(root->path.size()),
                   static_cast<std::size_t>(first - roots_.begin())};
 }
 

@@ -32,10 +32,10 @@ Result<Files, ApiError> open_files(const Call& call) {
   return Files{std::move(live), FileRoots(info)};
 }
 
-json::object entry_json(const guest::Entry& entry, std::string path) {
+json::object entry_json(const guest::Entry& entry, const std::string& path) {
   constexpr std::array<std::string_view, 4> kTypes = {"file", "directory", "symlink", "other"};
   json::object object;
-  object["path"] = std::move(path);
+  object["path"] = path;
   object["type"] = kTypes.at(static_cast<std::size_t>(entry.kind));
   object["size"] = entry.size;
   object["modified_at"] = rfc3339(static_cast<std::int64_t>(entry.modified_ns));

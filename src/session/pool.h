@@ -14,9 +14,8 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include <exception>
+#include <future>
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -27,28 +26,19 @@ boost::asio::awaitable<std::invoke_result_t<Work&>> on_pool(boost::asio::thread_
                                                             Work work) {
   namespace asio = boost::asio;
   using Value = std::invoke_result_t<Work&>;
-  struct Task {
-    Work work;
-    std::optional<Value> value{};
-    std::exception_ptr problem{};
-  };
   const auto loop = co_await asio::this_coro::executor;
-  const auto task = std::make_shared<Task>(Task{std::move(work)});
+  const auto task = std::make_shared<std::packaged_task<Value()>>(std::move(work));
+  std::future<Value> value = task->get_future();
   const auto begin = [&pool, &loop, &task](auto handler) {
     // The guard keeps the loop running while the coroutine is away.
     asio::post(pool, [task = task, guard = asio::make_work_guard(loop),
                       handler = std::move(handler)]() mutable {
-      try {
-        task->value.emplace(task->work());
-      } catch (...) {
-        task->problem = std::current_exception();  // rethrown in the coroutine below
-      }
+      (*task)();
       asio::post(guard.get_executor(), std::move(handler));
     });
   };
   co_await asio::async_initiate<const asio::use_awaitable_t<>&, void()>(begin, asio::use_awaitable);
-  if (task->problem) std::rethrow_exception(task->problem);
-  co_return *std::move(task->value);
+  co_return value.get();  // throws what the work threw
 }
 
 }  // namespace glovebox::session

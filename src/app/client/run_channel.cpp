@@ -20,6 +20,7 @@
 #include <deque>
 #include <optional>
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -154,7 +155,7 @@ class Channel {
   asio::awaitable<void> read_input() {
     asio::posix::stream_descriptor input(service_.connection().loop);
     Problem is_file;
-    input.assign(::dup(0), is_file);
+    input.assign(::fcntl(0, F_DUPFD_CLOEXEC, 0), is_file);
     std::array<char, 16'384> piece{};
     while (true) {
       if (!is_file) {

@@ -395,9 +395,11 @@ void Cells::watch() {
     {
       const std::scoped_lock lock(mutex_);
       for (const auto& [number, seat] : seats_) {
-        if (!seat->is_seated || !seat->cell->grants().cpu_ms()) continue;
+        if (!seat->is_seated) continue;
+        const auto allowed_ms = seat->cell->grants().cpu_ms();
+        if (!allowed_ms) continue;
         const std::uint64_t used = clock_us(seat->clock) - seat->cpu_start_us;
-        if (used > *seat->cell->grants().cpu_ms() * 1000) late.push_back(seat);
+        if (used > *allowed_ms * 1000) late.push_back(seat);
       }
     }
     for (const auto& seat : late) {

@@ -150,8 +150,10 @@ bool freeze() {
 bool put_up_walls(const Grants& grants) {
   int problem = 0;
   if (!grants.has_exec()) problem = forbid_processes();
-  if (problem == 0 && grants.cpu_ms()) problem = limit_cpu(*grants.cpu_ms());
-  if (problem == 0 && grants.memory_bytes()) problem = limit_memory(*grants.memory_bytes());
+  if (const auto cpu = grants.cpu_ms(); problem == 0 && cpu) problem = limit_cpu(*cpu);
+  if (const auto memory = grants.memory_bytes(); problem == 0 && memory) {
+    problem = limit_memory(*memory);
+  }
   if (problem == 0) return true;
   errno = problem;
   (void)PyErr_SetFromErrno(PyExc_OSError);
