@@ -80,7 +80,7 @@ int serve_command(const ServeOptions& options) {
     (void)std::puts("the settings are fine");
     return 0;
   }
-  if (const auto served = serve::run_service(*std::move(setup)); !served) {
+  if (const auto served = serve::run_service(*setup); !served) {
     return refuse(served.error());
   }
   return 0;

@@ -34,7 +34,7 @@ struct Watched {
 
 TEST(FindReferences, FindsCopiesAndEpolls) {
   const Watched watched;
-  const UniqueFd copy(::fcntl(watched.socket.get(), F_DUPFD_CLOEXEC, 0));
+  const UniqueFd copy(::fcntl(watched.socket.get(), F_DUPFD, 0));
   const UniqueFd epoll = watched.make_epoll(0x1122334455667788);
   const References found = find_references(::gettid(), watched.inode());
   const std::vector<Descriptor> numbers{{watched.socket.get(), true}, {copy.get(), false}};

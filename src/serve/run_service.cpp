@@ -333,7 +333,7 @@ Result<void> check_setup(const ServiceSetup& setup) {
   return {};
 }
 
-Result<void> run_service(ServiceSetup setup) {
+Result<void> run_service(const ServiceSetup& setup) {
   (void)std::signal(SIGPIPE, SIG_IGN);  // a client that went away is an error of one write
   TRY_VOID(launch::raise_open_files());
   const Config& config = setup.config;

@@ -20,6 +20,6 @@ Result<void> check_setup(const ServiceSetup& setup);
 
 // Serves until SIGTERM or SIGINT, then drains. SIGHUP loads the policies again. Returns when
 // everything has ended, or with the reason why it could not begin.
-Result<void> run_service(ServiceSetup setup);
+Result<void> run_service(const ServiceSetup& setup);
 
 }  // namespace glovebox::serve

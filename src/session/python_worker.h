@@ -51,7 +51,9 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   // Starts the interpreter and waits until it is ready for its first cell.
   asio::awaitable<Result<void>> start(std::vector<std::string> command);
 
-  void add(std::uint32_t number, std::weak_ptr<PythonCell> cell) { cells_[number] = cell; }
+  void add(std::uint32_t number, std::weak_ptr<PythonCell> cell) {
+    cells_[number] = std::move(cell);
+  }
   void remove(std::uint32_t number) { cells_.erase(number); }
   std::size_t cell_count() const { return cells_.size(); }
 
