@@ -6,6 +6,7 @@
 #include "app/session_state.h"
 #include "authority/terms.h"
 #include "base/file.h"
+#include "host/path_facts.h"
 #include "mcp/http_front.h"
 #include "mcp/server.h"
 #include "policy/load.h"
@@ -114,6 +115,22 @@ Result<void> add_checkpoints(const McpOptions& options, mcp::BoxSettings& box) {
   return {};
 }
 
+// With a mode of the command line it is known before the first call that every call would be
+// refused.
+Result<void> check_checkpoints(const mcp::ServerSettings& settings) {
+  if (!settings.box.checkpoints || settings.mode.mode == mcp::Mode::Inherit) return {};
+  for (const mcp::PathEntry& entry : mcp::make_profile(settings.mode, settings.cwd).entries) {
+    if (entry.access != mcp::Access::Write) continue;
+    for (const std::string& path :
+         {settings.box.checkpoints->directory, settings.box.checkpoint_key_file}) {
+      if (path.empty() || !host::is_within(path, entry.path)) continue;
+      return fail(Code::Invalid, "{} must not lie in {}, which the box may write", path,
+                  entry.path);
+    }
+  }
+  return {};
+}
+
 Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
   mcp::ServerSettings settings;
   TRY(settings.mode, mcp::choose_mode(take_mode_words(options)));
@@ -142,6 +159,7 @@ Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
   std::array<char, PATH_MAX> cwd{};
   if (::getcwd(cwd.data(), cwd.size()) == nullptr) return fail_os(errno, "find this directory");
   settings.cwd = cwd.data();
+  TRY_VOID(check_checkpoints(settings));
   take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_COUNT", settings.quotas.count);
   take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_BYTES", settings.quotas.bundle_bytes);
   take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_TOTAL_BYTES", settings.quotas.total_bytes);

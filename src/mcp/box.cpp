@@ -139,8 +139,8 @@ asio::awaitable<void> BoxMaker::stop() {
 
 std::vector<std::string> python_candidates(const std::string& chosen, const std::string& cwd,
                                            const HostView& host) {
+  if (!chosen.empty()) return {chosen};
   std::vector<std::string> candidates;
-  if (!chosen.empty()) candidates.push_back(chosen);
   const std::string home = host.home();
   for (std::string place = cwd; !place.empty(); place.resize(place.rfind('/'))) {
     for (const char* name : {"python", "python3"}) {

@@ -29,7 +29,7 @@ struct BoxSettings {
   ExtraTerms extra;
   Writes writes = Writes::Direct;
   std::vector<std::string> passed_env;  // names of variables to pass on
-  std::string python;                   // the interpreter to use first; may be empty
+  std::string python;                   // the interpreter to use; empty: one that is found
   // Where sessions may be written out and restored from; nothing: nowhere. Only with Layered.
   std::optional<CheckpointPlace> checkpoints;
   std::string checkpoint_key_file;  // no box sees it; empty: the key is in no file

@@ -57,7 +57,8 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
     }
     patience_.cancel();
     if (is_ready_) co_return Result<void>();
-    co_return fail(Code::NotFound, "no Python could be started in the box{}{}",
+    co_return fail(Code::NotFound, "no Python could be started in the box, where {} {} tried{}{}",
+                   fmt::join(interpreters_, ", "), interpreters_.size() == 1 ? "was" : "were",
                    first_words_.empty() ? "" : ": ", first_words_);
   }
 

@@ -203,7 +203,7 @@ asio::awaitable<ToolResult> Server::call_session(ToolCall call) {
       co_return co_await checkpoint_session(arguments->checkpoint, std::move(call.sandbox));
     case Action::Checkpoints: {
       const auto& place = settings_.box.checkpoints;
-      if (!place) throw Bug{"checkpoints without a place pass no check"};
+      GLOVEBOX_CHECK(place.has_value());
       const auto kept = list_checkpoints(*place);
       if (!kept) co_return error_reply(kept.error().message);
       json::array list;

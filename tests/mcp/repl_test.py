@@ -199,6 +199,14 @@ class Python(ExplicitTest):
         os.chmod(self.cwd + "/.venv/bin/python", 0o755)
         self.assertEqual(self.repl("1+1").text, "2\n")
 
+    def test_a_python_that_was_asked_for_is_used_or_nothing_is(self):
+        self.server.close()
+        self.start(*self.words, "--python", "/usr/bin/python3")
+        self.assertEqual(self.repl("import sys\nsys.executable").text, "'/usr/bin/python3'\n")
+        self.server.close()
+        self.start(*self.words, "--python", "/tmp/venv/bin/python")
+        self.assertRefused(self.repl("1"), "/tmp/venv/bin/python was tried")
+
     def test_the_environment_is_scrubbed(self):
         self.server.close()
         self.server = Server(*self.words, cwd=self.cwd, env={"API_TOKEN": "hunter2"})

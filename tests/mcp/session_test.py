@@ -249,6 +249,16 @@ class Checkpoints(SessionTest):
         _, errors = server.process.communicate(timeout=60)
         self.assertIn(b"nobody else", errors)
 
+    def test_it_may_not_lie_where_the_box_writes(self):
+        inside = os.path.join(self.cwd, "kept")
+        os.mkdir(inside, 0o700)
+        server = Server("--layered", "--checkpoint-dir", inside, "--key-file", self.key, cwd=self.cwd)
+        _, errors = server.process.communicate(timeout=60)
+        self.assertEqual(server.process.returncode, 125)
+        self.assertIn(b"must not lie in", errors)
+        self.start("--sandbox", "read-only", "--layered", "--checkpoint-dir", inside, "--key-file", self.key)
+        self.assertEqual(self.repl("1").text, "1\n")
+
     def test_python_that_is_idle_can_be_written_out(self):
         self.start("--layered", "--checkpoint-dir", self.kept, "--key-file", self.key)
         self.repl("x = 1\n_ = open('f', 'w').write('past')")
