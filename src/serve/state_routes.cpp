@@ -269,9 +269,9 @@ asio::awaitable<Answer> fork_session(Call& call) {
 asio::awaitable<Answer> checkpoint_session(Call& call) {
   CO_TRY(const session::SessionInfo info, find_session(call));
   CO_TRY(const json::value body, co_await read_json(call, Empty::Fine));
-  CO_TRY(checkpoint::Key key, key_of(call));
+  CO_TRY(const checkpoint::Key key, key_of(call));
   CO_TRY(std::string tenant, tenant_of(call));
-  session::CheckpointRequest request{.key = std::move(key), .tenant = std::move(tenant)};
+  session::CheckpointRequest request{.key = key, .tenant = std::move(tenant)};
   BodyProblems problems;
   std::vector<std::string> words;
   {
@@ -299,10 +299,10 @@ asio::awaitable<Answer> checkpoint_session(Call& call) {
 asio::awaitable<Answer> restore_session(Call& call) {
   CO_TRY_VOID(check_available(call));
   CO_TRY(const Room room, Room::take(call, 1));
-  CO_TRY(checkpoint::Key key, key_of(call));
+  CO_TRY(const checkpoint::Key key, key_of(call));
   CO_TRY(std::string tenant, tenant_of(call));
   CO_TRY(Spooled body, co_await spool_body(call));
-  session::RestoreRequest request{.key = std::move(key), .tenant = std::move(tenant)};
+  session::RestoreRequest request{.key = key, .tenant = std::move(tenant)};
   const Reviewer reviewer{call.service.rules, {call.identity}};
   request.review = [reviewer, owner = call.identity.name](session::SessionRequest& asked) {
     asked.labels[std::string(kOwnerLabel)] = owner;  // it belongs to who restores it

@@ -134,7 +134,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
 }
 
 BoxSettings SessionManager::box_settings(const Prepared& prepared,
-                                         std::shared_ptr<const std::string> whose) {
+                                         const std::shared_ptr<const std::string>& whose) {
   BoxSettings settings;
   settings.hello.workspace = prepared.home;
   settings.hello.shells.assign(std::begin(kShells), std::end(kShells));

@@ -146,8 +146,12 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::make_children(
   const auto done = failed == made.end() ? origin.recheck() : unexpected(failed->error());
   std::vector<SessionInfo> children;
   for (Result<SessionInfo>& one : made) {
-    if (one && done) children.push_back(*std::move(one));
-    if (one && !done) (void)co_await remove(one->id, LayerFate::Remove);
+    if (!one) continue;
+    if (done) {
+      children.push_back(*std::move(one));
+    } else {
+      (void)co_await remove(one->id, LayerFate::Remove);  // tried again by the sweep
+    }
   }
   if (!done) co_return unexpected(done.error());
   co_return children;
@@ -164,8 +168,8 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
   }
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
   CO_TRY_VOID(check_wanted(*entry));
-  std::vector<plan::EnvEntry> none;
-  CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, std::move(none)));
+  const std::vector<plan::EnvEntry> none;
+  CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, none));
   bool must_renew = false;
   Origin origin;
   CO_TRY(origin.layers, co_await freeze(entry, must_renew));

@@ -16,7 +16,7 @@ namespace {
 
 using Form = PythonMessage::Form;
 
-std::string frame_of(std::uint32_t size, int word, int form, std::string payload) {
+std::string frame_of(std::uint32_t size, int word, int form, const std::string& payload) {
   std::string frame;
   for (int i = 0; i < 4; ++i) frame += static_cast<char>(size >> (8 * i));
   frame += static_cast<char>(word);

@@ -28,7 +28,7 @@ class StoreTest : public testing::Test {
     asio::io_context loop;
     Result<void> result;
     asio::co_spawn(loop, std::move(work),
-                   [&](std::exception_ptr, Result<void> value) { result = std::move(value); });
+                   [&](const std::exception_ptr&, Result<void> value) { result = std::move(value); });
     loop.run();
     return result;
   }

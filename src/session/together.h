@@ -34,7 +34,7 @@ boost::asio::awaitable<std::vector<T>> together(boost::asio::io_context& loop,
   group->left = works.size();
   for (std::size_t i = 0; i < works.size(); ++i) {
     asio::co_spawn(loop, std::move(works[i]), [group, i](std::exception_ptr thrown, T result) {
-      if (thrown && !group->problem) group->problem = thrown;
+      if (thrown && !group->problem) group->problem = std::move(thrown);
       group->results[i].emplace(std::move(result));
       --group->left;
       group->done.notify();
