@@ -78,8 +78,11 @@ TEST_P(AttackCommand, NothingGetsOut) {
 TEST_P(AttackCommand, WithoutABoxTheProbesGetOut) {
   USER_TIER_ONLY();
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to make a host that can be attacked";
-  const std::string script =
-      make_file("host", "mount -t tmpfs tmpfs /dev/shm && ip link set lo up && exec \"$@\"\n");
+  const std::string kept = installation().directory();  // below /tmp, which is made anew
+  const std::string script = make_file(
+      "host", "mount --bind " + kept + " /mnt && mount -t tmpfs tmpfs /tmp && mkdir -p " + kept +
+                  " && mount --bind /mnt " + kept +
+                  " && mount -t tmpfs tmpfs /dev/shm && ip link set lo up && exec \"$@\"\n");
   Words words{
       "/usr/bin/unshare", "--mount", "--pid", "--fork", "--net",  "--ipc",  "--uts", "--mount-proc",
       "--kill-child",     "/bin/sh", script,  program_, "attack", "--peer", "none",  "-v"};

@@ -6,6 +6,8 @@ Every claim is tried with a blocked thread and with asyncio: the tests are corou
 import asyncio
 import json
 import logging
+import os
+import shutil
 import struct
 import threading
 import time
@@ -382,6 +384,7 @@ class ChannelTest(unittest.TestCase):
     def test_a_refused_channel_says_what_the_service_said(self):
         body = json.dumps({"code": "NOT_SUPPORTED", "message": "no Python in this session"}).encode()
         listener, path = refusing_server(b"HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.addCleanup(shutil.rmtree, os.path.dirname(path))
         self.addCleanup(listener.close)
 
         async def work(kind):
