@@ -138,8 +138,10 @@ sys.stdin.readline()
             process.wait()
             with self.assertRaisesRegex(gb.ServiceNotFound, "has ended"):
                 first.host()
+            left = (_service.shared._service._state, _service.shared._service._place)
             with gb.Supervisor() as second:
                 self.assertTrue(second.host()["available"])
+            self.assertEqual([place for place in left if place.exists()], [])
 
     def test_its_directories_are_nobody_elses(self):
         with gb.Supervisor() as supervisor:

@@ -218,7 +218,7 @@ class EmbeddedService:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, 9)  # a session of its own, so the group is the service
             self._process.wait()
-            self._remove()
+        self._remove()  # the keeper has, unless it was killed too
         self._log.close()
 
     def let_go(self) -> None:
