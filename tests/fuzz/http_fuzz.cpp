@@ -54,8 +54,7 @@ void check_events(std::string_view bytes) {
   while (!sent.empty()) {
     const std::size_t end = sent.find("\n\n");
     boost::system::error_code problem;
-    (void)boost::json::parse(boost::json::string_view(sent.data(), std::min(end, sent.size())),
-                             problem);
+    (void)boost::json::parse(sent.substr(0, end), problem);
     if (end == std::string_view::npos || problem) std::abort();
     sent.remove_prefix(end + 2);
   }

@@ -121,6 +121,7 @@ Shape set_limit(const std::string& details, std::size_t times) {
 using ShapeOf = Shape (*)(const std::string& details, const Words& words);
 
 // What each step must do. A step that is missing here is an error of the test.
+// NOLINTNEXTLINE(readability-function-size): a table
 const std::map<std::string, ShapeOf>& shapes() {
   static const std::map<std::string, ShapeOf> table{
       {"begin-network",

@@ -43,7 +43,7 @@ class SessionTest : public testing::Test {
     guest::ShellState shell = guest::ShellState::None;
     bool timed_out = false;
   };
-  Told tell(RunRequest request) {
+  Told tell(const RunRequest& request) {
     Told told;
     const auto result = session_->run(request, [&](guest::Stream stream, std::string_view bytes) {
       (stream == guest::Stream::Output ? told.out : told.err).append(bytes);

@@ -251,7 +251,7 @@ int race_descriptor(Args args) {
   const auto* local_generic = reinterpret_cast<const sockaddr*>(&local);
   if (bind(server, local_generic, sizeof local) != 0 || listen(server, 4096) != 0) return errno;
   const int outside = stream(SOCK_NONBLOCK);
-  connect(outside, generic(granted), sizeof granted);
+  (void)connect(outside, generic(granted), sizeof granted);
   shutdown(outside, SHUT_RDWR);  // of one that is under way: unconnected again
   static union {
     sockaddr_un local;
@@ -303,7 +303,7 @@ int disconnect(Args args) {
 int listen_outside(Args args) {
   const sockaddr_in granted = address_at(args, 0);
   const int fd = stream(SOCK_NONBLOCK);
-  connect(fd, generic(granted), sizeof granted);
+  (void)connect(fd, generic(granted), sizeof granted);
   shutdown(fd, SHUT_RDWR);
   const int error = listen(fd, 8) == 0 ? 0 : errno;
   sockaddr_in bound{};

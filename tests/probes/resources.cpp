@@ -83,7 +83,7 @@ int count_threads(Args args) {
   const long limit = number(args, 0);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 64 * 1024);
+  pthread_attr_setstacksize(&attributes, std::size_t{64} << 10);
   for (long made = 0; made < limit; ++made) {
     pthread_t thread{};
     const int error = pthread_create(&thread, &attributes, wait_for_ever, nullptr);
@@ -136,7 +136,7 @@ int hog_memfd(std::size_t mebibytes) {
 
 // Buffers that belong to the kernel: each pair is filled until it would block.
 int hog_pairs(std::size_t mebibytes, int (*make)(int[2])) {
-  const std::string block(64 * 1024, 'x');
+  const std::string block(std::size_t{64} << 10, 'x');
   std::size_t total = 0;
   while (total < mebibytes * kMebibyte) {
     int ends[2];

@@ -77,11 +77,8 @@ int forge_marks(Args args) {
 // like a list's own, a deletion of what stands before.
 int make_odd_names(Args args) {
   const std::string base = text(args, 0);
-  for (const char* name :
-       {"plain", "\x1b]0;owned\x07", "\x1b]52;c;b3duZWQ=\x07", "a\r\x1b[2Kok", "b\nmodified old",
-        "c\x9b"
-        "31m",
-        "d\x7f\x08"}) {
+  for (const char* name : {"plain", "\x1b]0;owned\x07", "\x1b]52;c;b3duZWQ=\x07", "a\r\x1b[2Kok",
+                           "b\nmodified old", "c\23331m", "d\x7f\x08"}) {
     const int fd = open((base + "/" + name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) return errno;
     close(fd);
