@@ -44,7 +44,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kHost = "127.50.0.1";
-constexpr std::size_t kBlock = 128 * 1024;
+constexpr std::size_t kBlock = std::size_t{128} << 10;
 
 sockaddr_in address(int port) {
   sockaddr_in where{};
@@ -196,14 +196,14 @@ void time_connects(int port, int count, Way way) {
     std::cout << us_since(start) << ' ';
     ::close(fd);
   }
-  std::cout << std::endl;
+  std::cout << '\n' << std::flush;
 }
 
 // MB/s of one long transfer.
 void time_transfer(int port, int megabytes, Way way) {
   const int fd = dial(port);
   std::vector<char> block(kBlock);
-  if (!ask_proxy(fd, way)) return void(std::cout << 0 << std::endl);
+  if (!ask_proxy(fd, way)) return void(std::cout << 0 << '\n' << std::flush);
   const auto start = Clock::now();
   const std::size_t blocks = static_cast<std::size_t>(megabytes) * (1U << 20) / kBlock;
   for (std::size_t i = 0; i < blocks; ++i) {
@@ -211,7 +211,7 @@ void time_transfer(int port, int megabytes, Way way) {
   }
   ::shutdown(fd, SHUT_WR);
   (void)!::read(fd, block.data(), 1);
-  std::cout << megabytes / (us_since(start) / 1e6) << std::endl;
+  std::cout << megabytes / (us_since(start) / 1e6) << '\n' << std::flush;
   ::close(fd);
 }
 
@@ -225,7 +225,7 @@ void time_own(int count) {
   auto* generic = reinterpret_cast<sockaddr*>(&where);
   if (::bind(listener, generic, length) != 0 || ::listen(listener, 64) != 0 ||
       ::getsockname(listener, generic, &length) != 0) {
-    return void(std::cout << std::endl);
+    return void(std::cout << '\n' << std::flush);
   }
   for (int i = 0; i < count; ++i) {
     const auto start = Clock::now();
@@ -235,7 +235,7 @@ void time_own(int count) {
     ::close(fd);
     ::close(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   }
-  std::cout << std::endl;
+  std::cout << '\n' << std::flush;
   ::close(listener);
 }
 
@@ -243,7 +243,7 @@ void time_own(int count) {
 void time_messages(int count, int flags) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-    return void(std::cout << std::endl);
+    return void(std::cout << '\n' << std::flush);
   }
   char byte = 'x';
   iovec part{&byte, 1};
@@ -256,7 +256,7 @@ void time_messages(int count, int flags) {
     std::cout << us_since(start) << ' ';
     (void)!::read(pair[1], &byte, 1);
   }
-  std::cout << std::endl;
+  std::cout << '\n' << std::flush;
   ::close(pair[0]);
   ::close(pair[1]);
 }
@@ -278,7 +278,7 @@ void flood(int port, int per_second, Flood kind) {
   }
   std::string line;
   std::getline(std::cin, line);
-  std::cout << static_cast<double>(done) / (us_since(start) / 1e6) << std::endl;
+  std::cout << static_cast<double>(done) / (us_since(start) / 1e6) << '\n' << std::flush;
 }
 
 int work() {

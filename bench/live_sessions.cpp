@@ -161,7 +161,8 @@ void measure_turnover(Managed& bench, int total, int at_a_time) {
   const auto start = Clock::now();
   const double cpu = cpu_of_all();
   for (int i = 0; i < at_a_time; ++i) {
-    asio::co_spawn(bench.loop(), come_and_go(bench, lives), [&](std::exception_ptr) { ++ended; });
+    asio::co_spawn(bench.loop(), come_and_go(bench, lives),
+                   [&](const std::exception_ptr&) { ++ended; });
   }
   bench.loop().restart();
   while (ended < at_a_time) bench.loop().run_one();

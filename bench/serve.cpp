@@ -286,7 +286,7 @@ Result<void> measure_transfers(const Setup& setup, int times) {
     TRY(const double download, download_rate(setup, client));
     downloads.push_back(download / (1 << 20));
   }
-  const auto print = [&](const char* what, std::vector<double> rates) {
+  const auto print = [&](const char* what, const std::vector<double>& rates) {
     const double p50 = percentile(rates, 0.5);
     std::printf("%s, %d times: p50 %.0f MiB/s, best %.0f MiB/s\n", what, times, p50,
                 percentile(rates, 1));

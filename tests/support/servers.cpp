@@ -135,7 +135,7 @@ Blackhole::Blackhole(const std::string& address) {
   const sockaddr_in where = address_of(address, port);
   for (int i = 0; i < 4; ++i) {
     UniqueFd filler(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    connect(filler.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where);
+    (void)connect(filler.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where);
     fillers_.push_back(std::move(filler));
   }
 }
