@@ -125,12 +125,21 @@ bool Chooser::takes(std::string_view path) const {
 
 bool Chooser::accepts(std::string_view path, std::string_view rule) const {
   return std::find(accept_rules_.begin(), accept_rules_.end(), rule) != accept_rules_.end() ||
-         std::any_of(accept_paths_.begin(), accept_paths_.end(), [&](const Glob& glob) {
-           return glob.pattern() == path || glob.matches(path);
-         });
+         std::find(accept_names_.begin(), accept_names_.end(), path) != accept_names_.end() ||
+         std::any_of(accept_paths_.begin(), accept_paths_.end(),
+                     [&](const Glob& glob) { return glob.matches(path); });
 }
 
-CommitPlan plan_commit(const std::vector<Change>& changes, const Chooser& chooser) {
+void Chooser::learn_names(const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    const std::size_t names = std::erase_if(
+        accept_paths_, [&](const Glob& glob) { return glob.pattern() == change.path; });
+    if (names != 0) accept_names_.push_back(change.path);
+  }
+}
+
+CommitPlan plan_commit(const std::vector<Change>& changes, Chooser& chooser) {
+  chooser.learn_names(changes);
   return Planner(changes, chooser).plan();
 }
 

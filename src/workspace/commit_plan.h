@@ -25,13 +25,18 @@ class Chooser {
   static Result<Chooser> parse(const Selection& selection);
 
   bool takes(std::string_view path) const;
+  // A pattern that is the name of a change, letter by letter, means that change alone: a box that
+  // leaves a held link named "**" must not turn the natural answer into "accept everything".
   bool accepts(std::string_view path, std::string_view rule) const;
+  // Which names there are. plan_commit() tells it.
+  void learn_names(const std::vector<Change>& changes);
 
  private:
   std::vector<Glob> only_{};
   std::vector<Glob> reject_{};
   std::vector<std::string> accept_rules_{};
   std::vector<Glob> accept_paths_{};
+  std::vector<std::string> accept_names_{};  // those of them that are the name of a change
 };
 
 // One step to be, with the change it comes from.
@@ -45,7 +50,7 @@ struct CommitPlan {
   std::vector<PlannedStep> steps{};
 };
 
-// `changes` are in tree order, as compare() gives them.
-CommitPlan plan_commit(const std::vector<Change>& changes, const Chooser& chooser);
+// `changes` are in tree order, as compare() gives them. The chooser learns their names.
+CommitPlan plan_commit(const std::vector<Change>& changes, Chooser& chooser);
 
 }  // namespace glovebox::workspace

@@ -24,7 +24,8 @@ Change made(ChangeKind kind, std::string path, NodeType type = NodeType::File,
 std::vector<std::string> plan(std::vector<Change> changes, const Selection& selection = {}) {
   sort_changes(changes);
   std::vector<std::string> lines;
-  for (const PlannedStep& planned : plan_commit(changes, Chooser::parse(selection).value()).steps) {
+  Chooser chooser = Chooser::parse(selection).value();
+  for (const PlannedStep& planned : plan_commit(changes, chooser).steps) {
     constexpr const char* kNames[] = {"remove", "add", "replace", "set"};
     lines.push_back(fmt::format("{} {}{}", kNames[static_cast<int>(planned.step.kind)],
                                 planned.step.path, planned.step.scope == Scope::Tree ? "/" : ""));
@@ -80,6 +81,20 @@ TEST(Chooser, RejectWinsAndAcceptanceIsByName) {
   EXPECT_TRUE(chooser.accepts(".envrc", "directory-environment"));
   EXPECT_TRUE(chooser.accepts("ci/a.yml", "build-service"));
   EXPECT_FALSE(chooser.accepts("sub/.envrc", "directory-environment"));
+}
+
+// A box that names a link "**" hopes for the answer --accept '**'.
+TEST(Chooser, APatternThatIsTheNameOfAChangeMeansThatChangeAlone) {
+  Chooser chooser = Chooser::parse({.accept_paths = {"**", "ci/*", "x/*"}}).value();
+  EXPECT_TRUE(chooser.accepts(".envrc", "directory-environment"));
+  plan_commit({made(ChangeKind::Added, "**", NodeType::Symlink), made(ChangeKind::Added, ".envrc"),
+               made(ChangeKind::Added, "ci/*"), made(ChangeKind::Added, "ci/a")},
+              chooser);
+  EXPECT_TRUE(chooser.accepts("**", "link-points-out"));
+  EXPECT_TRUE(chooser.accepts("ci/*", "build-service"));
+  EXPECT_TRUE(chooser.accepts("x/y", "build-service"));
+  EXPECT_FALSE(chooser.accepts(".envrc", "directory-environment"));
+  EXPECT_FALSE(chooser.accepts("ci/a", "build-service"));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include "workspace/text.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
 namespace glovebox::workspace {
 namespace {
@@ -29,6 +31,79 @@ bool is_executable(const Change& change) {
 
 bool is_settings_file(const Change& change) { return change.after.is(NodeType::File); }
 
+// A new directory is often writable for the group, by the umask of whoever made it; one that was
+// there becomes so on purpose only.
+bool opens_directory(const Change& change) {
+  if (!change.after.is(NodeType::Directory)) return false;
+  if (!change.before.is(NodeType::Directory)) return (change.after.mode & 0002U) != 0;
+  return (change.after.mode & ~change.before.mode & 0022U) != 0;
+}
+
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& byte : out) byte = static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
+  return out;
+}
+
+// Takes an object's id (SHA-1 or SHA-256, in hexadecimal) off the front of the text.
+bool take_object_id(std::string_view& text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789abcdef"), text.size());
+  text.remove_prefix(digits);
+  return digits == 40 || digits == 64;
+}
+
+// What git writes for a branch or a tag: an id alone, or a log whose lines begin with two ids. As a
+// configuration it sets nothing: git gives up at the first line of a log.
+bool is_ref_or_its_log(std::string_view text) {
+  if (!take_object_id(text)) return false;
+  if (text == "\n") return true;
+  if (!text.starts_with(' ')) return false;
+  text.remove_prefix(1);
+  return take_object_id(text) && text.starts_with(' ');
+}
+
+// A branch may be called "config" or "hooks/x": then git itself puts such names in these places.
+bool is_place_of_refs(std::string_view path) {
+  const std::size_t repository = path.rfind(".git/");
+  if (repository == std::string_view::npos) return false;
+  path.remove_prefix(repository);
+  return path.find("/refs/") != std::string_view::npos ||
+         path.find("/logs/") != std::string_view::npos;
+}
+
+// "branch.topic.remote = origin", as git writes it whenever a branch is made, leads nowhere new if
+// `origin` is a remote by name: remotes have addresses of their own, which are judged. Any other
+// value is an address itself.
+bool names_a_remote(const std::string& setting, const GitSettings& settings) {
+  static const std::vector<std::string> kKeys = {"branch.*.remote", "branch.*.pushremote",
+                                                 "remote.pushdefault"};
+  if (!is_setting_of(setting, kKeys)) return false;
+  const auto found = settings.find(setting);
+  if (found == settings.end()) return true;  // taken away
+  return std::all_of(found->second.begin(), found->second.end(), [&](const std::string& value) {
+    return value == "." || settings.contains(fmt::format("remote.{}.url", value));
+  });
+}
+
+// Where in the workspace a value of core.hooksPath leads ("." is its root), if it does.
+std::optional<std::string> place_in_workspace(std::string_view value, std::string_view origin) {
+  if (is_below(value, origin)) value.remove_prefix(origin.size() + 1);
+  if (value.empty() || value.starts_with('/') || value.starts_with('~')) return std::nullopt;
+  std::string place = std::filesystem::path(value).lexically_normal().string();
+  if (place.ends_with('/')) place.pop_back();
+  if (place == ".." || place.starts_with("../")) return std::nullopt;
+  return place;
+}
+
+// Whether the change is in the directory of hooks, or a link in place of a directory on the way.
+bool is_at_place(const Change& change, std::string_view place) {
+  const std::string path = lowered(change.path);
+  const std::string hooks = lowered(place);
+  if (hooks == ".") return path.find('/') == std::string::npos;
+  const bool is_link_on_the_way = change.after.is(NodeType::Symlink) && is_below(hooks, path);
+  return path == hooks || is_below(path, hooks) || is_link_on_the_way;
+}
+
 class Judge {
  public:
   Judge(const Change& change, const GateContents& contents, const GateContext& context)
@@ -45,6 +120,9 @@ class Judge {
       case Condition::SpecialFile: return given(is_special(change_), rule);
       case Condition::FileCapability: return given(change_.has_capability, rule);
       case Condition::Executable: return given(is_executable(change_), rule);
+      case Condition::OpenedDirectory: return given(opens_directory(change_), rule);
+      case Condition::InHooksPath: return given(is_in_hooks_path(), rule);
+      case Condition::NotAGitRef: return given(!is_git_ref(), rule);
       case Condition::GitConfigExecutes: return git_config(rule);
       case Condition::AttributesBind: return attributes(rule);
     }
@@ -62,14 +140,44 @@ class Judge {
     return contents_.before(change_);
   }
 
+  // Only what git could not run or obey as anything else.
+  bool is_git_ref() const {
+    if (!change_.after.is(NodeType::File) || is_executable(change_)) return false;
+    if (!is_place_of_refs(change_.path)) return false;
+    const auto text = contents_.after(change_);
+    return text && is_ref_or_its_log(*text);
+  }
+
+  // Asks the original's own configuration: what a box writes into that is judged by its keys. Files
+  // that it includes are not read. One that cannot be opened names no hooks; one that seems to name
+  // some and makes no sense could mean any place. Most name none, and are not taken apart.
+  bool is_in_hooks_path() const {
+    Change config;
+    config.path = ".git/config";
+    const auto text = contents_.before(config);
+    if (!text || lowered(*text).find("hookspath") == std::string::npos) return false;
+    const auto settings = parse_git_config(*text);
+    if (!settings) return true;
+    if (!settings->contains("core.hookspath")) return false;
+    const std::vector<std::string>& values = settings->at("core.hookspath");
+    return std::any_of(values.begin(), values.end(), [&](const std::string& value) {
+      const auto place = place_in_workspace(value, context_.origin);
+      return place && is_at_place(change_, *place);
+    });
+  }
+
   std::optional<std::string> git_config(const GateRule& rule) const {
     if (!is_settings_file(change_)) return rule.why;
+    if (is_git_ref()) return std::nullopt;
     const auto names = [&]() -> Result<std::vector<std::string>> {
       TRY(const std::string old_text, before());
       TRY(const std::string new_text, contents_.after(change_));
       TRY(const GitSettings old_settings, parse_git_config(old_text));
       TRY(const GitSettings new_settings, parse_git_config(new_text));
-      return differing_settings(old_settings, new_settings, rule.keys);
+      auto differing = differing_settings(old_settings, new_settings, rule.keys);
+      std::erase_if(differing,
+                    [&](const auto& name) { return names_a_remote(name, new_settings); });
+      return differing;
     }();
     if (!names) return fmt::format("{} ({})", rule.why, names.error().message);
     if (names->empty()) return std::nullopt;
@@ -89,6 +197,14 @@ class Judge {
   const GateContext& context_;
 };
 
+// Of a directory only the mode counts: what is put into it comes as changes of their own.
+bool concerns(const GateRule& rule, const Change& change) {
+  const bool is_about_directories = rule.when == Condition::OpenedDirectory;
+  if (change.after.is(NodeType::Directory) != is_about_directories) return false;
+  if (change.after.is(NodeType::Symlink)) return rule.covers_link(change.path);
+  return rule.covers(change.path);
+}
+
 }  // namespace
 
 std::string to_text(const Held& held) {
@@ -101,10 +217,10 @@ std::vector<Held> judge(const GateRules& rules, const Change& change, const Gate
   const bool leaves_something = change.kind == ChangeKind::Added ||
                                 change.kind == ChangeKind::Modified ||
                                 change.kind == ChangeKind::Renamed;
-  if (!leaves_something || change.after.is(NodeType::Directory)) return held;
+  if (!leaves_something) return held;
   const Judge judge_one(change, contents, context);
   for (const GateRule& rule : rules) {
-    if (!rule.covers(change.path)) continue;
+    if (!concerns(rule, change)) continue;
     if (auto why = judge_one.reason(rule)) {
       held.push_back({.path = change.path, .rule = rule.name, .why = *std::move(why)});
     }

@@ -23,6 +23,8 @@ struct Held {
 std::string to_text(const Held& held);
 
 // Where the gate reads the content of a change from. Each gives the whole file or an error.
+// `before` is also asked for .git/config, which need not be a change: it may name a directory of
+// hooks. It reads the original, by the path alone.
 struct GateContents {
   std::function<Result<std::string>(const Change&)> before;
   std::function<Result<std::string>(const Change&)> after;

@@ -21,6 +21,9 @@ constexpr std::array kConditions = {
     Condition::SpecialFile,
     Condition::FileCapability,
     Condition::Executable,
+    Condition::OpenedDirectory,
+    Condition::InHooksPath,
+    Condition::NotAGitRef,
     Condition::GitConfigExecutes,
     Condition::AttributesBind,
 };
@@ -47,6 +50,20 @@ Result<std::vector<std::string>> read_texts(const YAML::Node& node, std::string_
 Result<std::vector<Glob>> read_globs(const YAML::Node& node, std::string_view where) {
   TRY(const auto texts, read_texts(node, where));
   return parse_globs(texts, Case::Folded);
+}
+
+// All proper prefixes of a pattern, by whole names. One of stars alone ("**", "*") is left out: it
+// names nothing, and would make every link of a workspace wait.
+Result<void> add_leads(const Glob& glob, std::vector<Glob>& leads) {
+  const std::string_view pattern = glob.pattern();
+  for (std::size_t slash = pattern.find('/'); slash != std::string_view::npos;
+       slash = pattern.find('/', slash + 1)) {
+    const std::string_view lead = pattern.substr(0, slash);
+    if (lead.find_first_not_of("*/") == std::string_view::npos) continue;
+    TRY(Glob parsed, Glob::parse(lead, Case::Folded));
+    leads.push_back(std::move(parsed));
+  }
+  return {};
 }
 
 Result<Condition> read_condition(const YAML::Node& node, std::string_view where) {
@@ -117,6 +134,7 @@ Result<GateRule> read_rule(const YAML::Node& node, std::string_view where) {
     TRY_VOID(read_field(name, field.second, where, draft));
   }
   TRY_VOID(check_rule(draft, node, where));
+  for (const Glob& glob : draft.rule.paths) TRY_VOID(add_leads(glob, draft.rule.leads));
   return std::move(draft.rule);
 }
 
@@ -149,6 +167,9 @@ std::string_view to_text(Condition condition) {
     case Condition::SpecialFile: return "special-file";
     case Condition::FileCapability: return "file-capability";
     case Condition::Executable: return "executable";
+    case Condition::OpenedDirectory: return "opened-directory";
+    case Condition::InHooksPath: return "in-hooks-path";
+    case Condition::NotAGitRef: return "not-a-git-ref";
     case Condition::GitConfigExecutes: return "git-config-executes";
     case Condition::AttributesBind: return "attributes-bind";
   }
@@ -159,6 +180,11 @@ bool GateRule::covers(std::string_view path) const {
   const auto matches = [&](const Glob& glob) { return glob.matches(path); };
   return std::any_of(paths.begin(), paths.end(), matches) &&
          std::none_of(except.begin(), except.end(), matches);
+}
+
+bool GateRule::covers_link(std::string_view path) const {
+  const auto matches = [&](const Glob& glob) { return glob.matches(path); };
+  return covers(path) || std::any_of(leads.begin(), leads.end(), matches);
 }
 
 Result<GateRules> parse_gate_rules(const std::string& text, std::string_view where) {

@@ -21,6 +21,9 @@ enum class Condition : std::uint8_t {
   SpecialFile,
   FileCapability,
   Executable,
+  OpenedDirectory,
+  InHooksPath,
+  NotAGitRef,
   GitConfigExecutes,
   AttributesBind,
 };
@@ -32,10 +35,16 @@ struct GateRule {
   Condition when = Condition::Any;
   std::vector<Glob> paths;
   std::vector<Glob> except;
+  // The directories on the way to `paths`: ".venv" and ".venv/bin" for ".venv/bin/*". Made from
+  // `paths` by the reader.
+  std::vector<Glob> leads;
   std::vector<std::string> keys;  // GitConfigExecutes: the settings that count
   std::string why;
 
   bool covers(std::string_view path) const;
+  // A link at the place of a directory on the way brings files of any other name under the rule's
+  // names. So it counts as what it could lead to, and `except` does not help it.
+  bool covers_link(std::string_view path) const;
 };
 
 using GateRules = std::vector<GateRule>;

@@ -18,11 +18,34 @@ Change added_file(std::string path, unsigned mode = 0644) {
   return change;
 }
 
+Change added_link(std::string path, std::string target) {
+  Change change = added_file(std::move(path), 0777);
+  change.after.type = NodeType::Symlink;
+  change.target_after = std::move(target);
+  return change;
+}
+
+// A directory that was there with the mode `before` (0: it was not there).
+Change directory(std::string path, unsigned before, unsigned after) {
+  Change change = added_file(std::move(path), after);
+  change.after.type = NodeType::Directory;
+  if (before == 0) return change;
+  change.kind = ChangeKind::Modified;
+  change.before = change.after;
+  change.before.mode = before;
+  change.aspects.mode = true;
+  return change;
+}
+
+const std::string kObjectId = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
+
 class Gate : public testing::Test {
  protected:
   std::vector<std::string> rules_that_hold(const Change& change) {
     const GateContents contents{
-        .before = [&](const Change&) -> Result<std::string> { return before; },
+        .before = [&](const Change& asked) -> Result<std::string> {
+          return asked.path == ".git/config" && change.path != asked.path ? host_config : before;
+        },
         .after = [&](const Change&) -> Result<std::string> { return after; }};
     std::vector<std::string> names;
     for (const Held& held : judge(rules, change, contents, {.origin = "/home/me/project"})) {
@@ -33,6 +56,7 @@ class Gate : public testing::Test {
   }
 
   GateRules rules = builtin_gate_rules().value();
+  std::string host_config;  // the original's .git/config, where that is not the change itself
   std::string before;
   std::string after;
 };
@@ -73,6 +97,107 @@ TEST_F(Gate, ALinkInPlaceOfAWatchedDirectoryIsHeld) {
   EXPECT_THAT(rules_that_hold(change), ElementsAre("agent-configuration"));
 }
 
+TEST_F(Gate, ALinkInPlaceOfADirectoryOnTheWayIsHeld) {
+  EXPECT_THAT(rules_that_hold(added_link(".venv/bin", "../evil")),
+              ElementsAre("executable-on-path"));
+  EXPECT_THAT(rules_that_hold(added_link("bin", "evil")), ElementsAre("executable-on-path"));
+  EXPECT_THAT(rules_that_hold(added_link(".cargo", "c")), ElementsAre("tool-startup"));
+  EXPECT_THAT(rules_that_hold(added_link("a/.GitHub", "c")),
+              testing::Contains("build-service"));  // letters without case here, too
+  for (const char* path : {"src", "src/bin", "lib/a.so", "cargo", "docs/hooks"}) {
+    EXPECT_THAT(rules_that_hold(added_link(path, "other")), IsEmpty()) << path;
+  }
+}
+
+TEST_F(Gate, EveryLinkBelowGitIsHeld) {
+  for (const char* path : {".git/modules/sub", ".git/foo", ".git/objects/ab", ".git/refs/heads/x",
+                           "mirror.git/hooks", "mirror.git"}) {
+    EXPECT_THAT(rules_that_hold(added_link(path, "foo2")), testing::Contains("git-config")) << path;
+  }
+}
+
+TEST_F(Gate, ARepositoryInsideAnotherIsHeldAtAnyDepth) {
+  after = "[core]\n fsmonitor = ./x\n";
+  for (const char* path : {".git/foo/config", ".git/foo/config.worktree", ".git/refs/foo/config",
+                           "x.git/a/b/config", ".git/modules/a/modules/b/config"}) {
+    EXPECT_THAT(rules_that_hold(added_file(path)), ElementsAre("git-config")) << path;
+  }
+  EXPECT_THAT(rules_that_hold(added_file(".git/foo/hooks/pre-receive", 0755)),
+              ElementsAre("git-hooks"));
+  for (const char* path :
+       {".git/worktrees/wt/commondir", ".git/worktrees/wt/gitdir", ".git/foo/commondir",
+        ".git/foo/objects/info/alternates", ".git/remotes/origin", ".git/branches/origin"}) {
+    EXPECT_THAT(rules_that_hold(added_file(path)), ElementsAre("git-repository")) << path;
+  }
+  after = "* filter=evil\n";
+  EXPECT_THAT(rules_that_hold(added_file(".git/foo/info/attributes")),
+              ElementsAre("git-attributes"));
+}
+
+TEST_F(Gate, OrdinaryWorkOfGitPasses) {
+  for (const char* path :
+       {".git/objects/ab/cdef", ".git/objects/pack/pack-1.pack", ".git/refs/heads/main",
+        ".git/refs/remotes/origin/main", ".git/refs/remotes/origin/HEAD", ".git/logs/HEAD",
+        ".git/logs/refs/heads/main", ".git/index", ".git/HEAD", ".git/COMMIT_EDITMSG",
+        ".git/packed-refs", ".git/ORIG_HEAD", ".git/FETCH_HEAD", ".git/info/exclude",
+        ".git/worktrees/wt/HEAD", ".git/modules/lib/index"}) {
+    EXPECT_THAT(rules_that_hold(added_file(path)), IsEmpty()) << path;
+  }
+}
+
+// Such names are held for what they hold, unless that is a branch's id or its log.
+TEST_F(Gate, BranchesMayBeCalledLikeSettings) {
+  const std::string log = kObjectId + " " + kObjectId + " me <me@x> 1 +0000\tcommit: x\n";
+  for (const char* path :
+       {".git/refs/heads/config", ".git/refs/heads/hooks/x", ".git/logs/refs/heads/config",
+        ".git/logs/refs/heads/hooks/x", ".git/refs/heads/hooks"}) {
+    after = kObjectId + "\n";
+    EXPECT_THAT(rules_that_hold(added_file(path)), IsEmpty()) << path;
+    after = log;
+    EXPECT_THAT(rules_that_hold(added_file(path)), IsEmpty()) << path;
+    after = kObjectId + "\n[core]\n fsmonitor = ./x\n";
+    EXPECT_THAT(rules_that_hold(added_file(path)), testing::SizeIs(1)) << path;
+  }
+  after = kObjectId + "\n";
+  EXPECT_THAT(rules_that_hold(added_file(".git/refs/hooks/x", 0755)), ElementsAre("git-hooks"));
+  EXPECT_THAT(rules_that_hold(added_file(".git/hooks/x")), ElementsAre("git-hooks"));
+  EXPECT_THAT(rules_that_hold(added_file("a/refs/.git/hooks/x")), ElementsAre("git-hooks"));
+}
+
+TEST_F(Gate, TheHostsOwnDirectoryOfHooksIsOne) {
+  const Change hook = added_file("tools/hooks/pre-commit", 0755);
+  EXPECT_THAT(rules_that_hold(hook), IsEmpty());
+  for (const char* value : {"tools/hooks", "./tools//hooks/", "Tools/Hooks", "tools/x/../hooks",
+                            "/home/me/project/tools/hooks"}) {
+    host_config = fmt::format("[core]\n\thooksPath = {}\n", value);
+    EXPECT_THAT(rules_that_hold(hook), ElementsAre("git-hooks-path")) << value;
+    EXPECT_THAT(rules_that_hold(added_file("tools/hooks/lib/common.sh")),
+                ElementsAre("git-hooks-path"))
+        << value;
+    EXPECT_THAT(rules_that_hold(added_link("tools", "evil")), ElementsAre("git-hooks-path"));
+    EXPECT_THAT(rules_that_hold(added_file("tools/hooks2/x", 0755)), IsEmpty());
+    EXPECT_THAT(rules_that_hold(added_file("tools/a.sh", 0755)), IsEmpty());
+  }
+  for (const char* elsewhere : {"/etc/hooks", "~/hooks", "../tools/hooks", "\"\"", "/dev/null"}) {
+    host_config = fmt::format("[core]\n\thooksPath = {}\n", elsewhere);
+    EXPECT_THAT(rules_that_hold(hook), IsEmpty()) << elsewhere;
+  }
+  host_config = "[core]\n\thooksPath = \"tools\n";
+  EXPECT_THAT(rules_that_hold(hook), ElementsAre("git-hooks-path"));  // could mean any place
+}
+
+TEST_F(Gate, ADirectoryThatOthersMayWriteIsHeld) {
+  for (const unsigned mode : {0777U, 0775U, 0757U, 01777U}) {
+    EXPECT_THAT(rules_that_hold(directory(".git/hooks", 0755, mode)),
+                ElementsAre("opened-directory"));
+  }
+  EXPECT_THAT(rules_that_hold(directory(".git", 0775, 0777)), ElementsAre("opened-directory"));
+  EXPECT_THAT(rules_that_hold(directory("new", 0, 0777)), ElementsAre("opened-directory"));
+  EXPECT_THAT(rules_that_hold(directory("new", 0, 0775)), IsEmpty());  // a umask of 002
+  EXPECT_THAT(rules_that_hold(directory("src", 0755, 0700)), IsEmpty());
+  EXPECT_THAT(rules_that_hold(directory("src", 0777, 0777)), IsEmpty());
+}
+
 TEST_F(Gate, GitConfigIsHeldForExecutingKeysOnly) {
   Change change = added_file(".git/config");
   change.kind = ChangeKind::Modified;
@@ -80,13 +205,55 @@ TEST_F(Gate, GitConfigIsHeldForExecutingKeysOnly) {
   before = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n";
   after = before + "[branch \"topic\"]\n\tmerge = refs/heads/topic\n";
   EXPECT_THAT(rules_that_hold(change), IsEmpty());
-  for (const char* evil :
-       {"[core]\n fsmonitor = ./x\n", "[core]\n HooksPath = h\n", "[diff]\n external = x\n",
-        "[filter \"f\"]\n clean = x\n", "[core]\n sshCommand = x\n", "[core]\n pager = x\n",
-        "[alias]\n st = !x\n", "[include]\n path = ../x\n", "[credential]\n helper = !x\n",
-        "[extensions]\n worktreeConfig = true\n", "[broken\n"}) {
+  for (const char* evil : {"[core]\n fsmonitor = ./x\n",
+                           "[core]\n HooksPath = h\n",
+                           "[diff]\n external = x\n",
+                           "[filter \"f\"]\n clean = x\n",
+                           "[core]\n sshCommand = x\n",
+                           "[core]\n pager = x\n",
+                           "[alias]\n st = !x\n",
+                           "[include]\n path = ../x\n",
+                           "[credential]\n helper = !x\n",
+                           "[extensions]\n worktreeConfig = true\n",
+                           "[broken\n",
+                           "[remote]\n pushDefault = .git/foo\n",
+                           "[branch \"m\"]\n remote = .git/foo\n",
+                           "[branch \"m\"]\n pushRemote = ../x\n",
+                           "[gc]\n recentObjectsHook = x\n",
+                           "[submodule \"s\"]\n url = x\n",
+                           "[http]\n sslVerify = false\n",
+                           "[http \"https://x\"]\n sslCAInfo = x\n",
+                           "[imap]\n tunnel = x\n",
+                           "[lfs]\n url = x\n",
+                           "[lfs \"customtransfer.x\"]\n path = x\n"}) {
     after = before + evil;
     EXPECT_THAT(rules_that_hold(change), ElementsAre("git-config")) << evil;
+  }
+}
+
+TEST_F(Gate, ABranchMayFollowARemoteThatIsThere) {
+  Change change = added_file(".git/config");
+  change.kind = ChangeKind::Modified;
+  change.before = change.after;
+  before = "[remote \"origin\"]\n\turl = x\n[branch \"old\"]\n\tremote = origin\n";
+  for (const char* harmless : {"[branch \"topic\"]\n remote = origin\n merge = refs/heads/topic\n",
+                               "[branch \"topic\"]\n remote = .\n merge = refs/heads/main\n",
+                               "[remote]\n pushDefault = origin\n"}) {
+    after = before + harmless;
+    EXPECT_THAT(rules_that_hold(change), IsEmpty()) << harmless;
+  }
+  after = "[remote \"origin\"]\n\turl = x\n";
+  EXPECT_THAT(rules_that_hold(change), IsEmpty());  // a branch was deleted
+  after = before + "[remote \"evil\"]\n url = y\n[branch \"b\"]\n remote = evil\n";
+  EXPECT_THAT(rules_that_hold(change), ElementsAre("git-config"));
+}
+
+TEST_F(Gate, HoldsWhatLessCommonToolsObey) {
+  for (const char* path :
+       {".hg/hgrc", ".jj/repo/config.toml", "lefthook-local.yml", ".lefthook/pre-push/x",
+        ".dir-locals-2.el", "opencode.jsonc", ".qwen/settings.json", ".kiro/settings/x.json",
+        "mise.local.toml", ".gdbearlyinit"}) {
+    EXPECT_THAT(rules_that_hold(added_file(path)), testing::SizeIs(1)) << path;
   }
 }
 

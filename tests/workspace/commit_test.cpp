@@ -156,6 +156,42 @@ TEST_F(Commit, HeldChangesStopEverythingUntilAccepted) {
   EXPECT_TRUE(fs::is_symlink(origin() / "out"));
 }
 
+TEST_F(Commit, TheOriginalsOwnDirectoryOfHooksIsWatched) {
+  fs::create_directories(origin() / ".git");
+  write_file(origin() / ".git/config", "[core]\n\thooksPath = src/deep\n");
+  begin();
+  const GateRules rules = builtin_gate_rules().value();
+  write_upper("a", "box\n");
+  write_upper("src/deep/e", "evil\n");
+  const CommitResult result = commit_all({}, rules);
+  ASSERT_EQ(result.held.size(), 1U);
+  EXPECT_EQ(result.held[0].path, "src/deep/e");
+  EXPECT_EQ(result.held[0].rule, "git-hooks-path");
+  EXPECT_FALSE(commit_all({.reject = {"src/deep/e"}}, rules).is_refused());
+}
+
+TEST_F(Commit, ADirectoryThatOthersMayWriteIsHeld) {
+  begin();
+  const GateRules rules = builtin_gate_rules().value();
+  fs::create_directories(upper() / "src");
+  ::chmod((upper() / "src").c_str(), 0777);
+  const CommitResult result = commit_all({}, rules);
+  ASSERT_EQ(result.held.size(), 1U);
+  EXPECT_EQ(result.held[0].rule, "opened-directory");
+  EXPECT_FALSE(commit_all({.accept_paths = {"src"}}, rules).is_refused());
+  EXPECT_EQ(fs::status(origin() / "src").permissions(), fs::perms{0777});
+}
+
+TEST_F(Commit, ALinkNamedLikeAPatternIsAcceptedAlone) {
+  begin();
+  const GateRules rules = builtin_gate_rules().value();
+  fs::create_symlink("/etc/passwd", upper() / "**");
+  write_upper(".envrc", "evil");
+  const CommitResult result = commit_all({.accept_paths = {"**"}}, rules);
+  ASSERT_EQ(result.held.size(), 1U);
+  EXPECT_EQ(result.held[0].path, ".envrc");
+}
+
 TEST_F(Commit, DryRunTouchesNothing) {
   begin();
   write_upper("a", "box\n");
