@@ -2,12 +2,12 @@
 
 #include "app/chosen_policy.h"
 #include "app/layers.h"
+#include "app/own_places.h"
 #include "authority/terms.h"
 #include "base/quantity.h"
 #include "host/path_facts.h"
 #include "host/resolve_authority.h"
 #include "host/secrets.h"
-#include "policy/policy.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,7 +15,6 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <span>
 
 namespace glovebox::app {
 namespace {
@@ -229,29 +228,6 @@ std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& se
   return entries;
 }
 
-bool is_shown(const plan::SandboxSpec& spec, const std::string& path) {
-  const auto is_around = [&](const plan::Workspace& place) {
-    return host::is_within(path, place.at.path);
-  };
-  if (std::ranges::any_of(spec.workspaces, is_around)) return true;
-  const auto place = authority::AbsolutePath::parse(path);
-  return !place || spec.authority.decide(authority::ReadPath{*place}).effect == Effect::Allow;
-}
-
-// A box sees a secret that it was handed, and never the store of all, whatever tree it lies in.
-Result<void> hide_secrets(plan::SandboxSpec& spec) {
-  const auto directory = secrets_directory();
-  const auto store = directory ? host::look_up(*directory) : unexpected(directory.error());
-  if (!store || !is_shown(spec, store->path)) return {};  // there is none, or it is in no sight
-  TRY(auto place, authority::AbsolutePath::parse(store->path));
-  const Rule denial{Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))};
-  TRY(const auto denials, authority::AuthoritySet::from_rules(std::span(&denial, 1)));
-  TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
-  spec.authority = spec.authority.unite(denied.set);
-  spec.paths.merge(denied.paths);
-  return {};
-}
-
 // Only a request that names secrets needs to know where they are.
 Result<void> add_secrets(plan::SandboxSpec& spec) {
   const std::vector<Rule> rules = spec.authority.rules();
@@ -361,7 +337,7 @@ Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
   TRY(spec.workspaces, parse_workspaces(options));
   TRY_VOID(apply_policy(options, spec));
   spec.caller_env = caller_environment(spec.authority);
-  TRY_VOID(hide_secrets(spec));
+  TRY_VOID(hide_own_places(spec));
   TRY_VOID(add_secrets(spec));
   if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') spec.lang = lang;
   if (const char* term = std::getenv("TERM"); term != nullptr && *term != '\0') spec.term = term;

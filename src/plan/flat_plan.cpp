@@ -87,6 +87,7 @@ bool is_parkable(Op op) {
   switch (op) {
     case Op::AttachTree:
     case Op::AttachCover:
+    case Op::PinDirectory:
     case Op::MountOverlay:
     case Op::HandOutLayer:
     case Op::OpenTerminal:

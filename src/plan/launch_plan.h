@@ -48,6 +48,7 @@ enum class Op : std::uint32_t {
   MountTerminals,    // a devpts of the box's own
   AttachCover,       // text, other: as above; a: device, b: inode of what it hides (0: not known)
   AttachTree,        // a: index into trees, b: MOUNT_ATTR_* set recursively, text: where
+  PinDirectory,      // text: a directory of an attached tree, which cannot be renamed from then on
   MountOverlay,      // a: the tree below; b, bit 0: 1 if a + 1 is the layer, 0 if that is the
                      // private directory's own; b >> 1: how many frozen layers follow, the topmost
                      // first; text: where, other: private directory

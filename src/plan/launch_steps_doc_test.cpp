@@ -50,7 +50,7 @@ Names names_in_order(const std::vector<Step>& steps) {
 LaunchPlan fullest_plan() {
   SandboxSpec spec = command();
   allow(spec, {"write=/srv/work", "read=/var/data/one.txt", "connect=api.example:443"});
-  deny(spec, {"read=/srv/work/secret"});
+  deny(spec, {"read=/srv/work/secret", "read=/srv/work/sub/secret"});
   const auto directory = [](const char* path, std::uint64_t inode) {
     return host::PathFacts{
         .path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};

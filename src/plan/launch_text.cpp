@@ -54,6 +54,7 @@ std::string details(const Step& step) {
       return fmt::format("/{} (rw,nosuid,nodev{}{})", step.text,
                          (step.b & 1U) == 0 ? ", in memory" : "",
                          step.b > 1 ? fmt::format(", over {} layers", step.b >> 1U) : "");
+    case Op::PinDirectory: return fmt::format("/{}", step.text);
     case Op::HandOutLayer: return fmt::format("of /{}, to the supervisor", step.other);
     case Op::SetHostname:
     case Op::ChangeDirectory: return step.text;
@@ -151,6 +152,7 @@ std::string_view to_text(Op op) {
     case Op::MountTerminals: return "mount-terminals";
     case Op::AttachCover: return "attach-cover";
     case Op::AttachTree: return "attach-tree";
+    case Op::PinDirectory: return "pin-directory";
     case Op::MountOverlay: return "mount-overlay";
     case Op::HandOutLayer: return "hand-out-layer";
     case Op::SetHostname: return "set-hostname";

@@ -9,8 +9,14 @@
 // there only where a rule grants it. What may be read may be executed, unless a rule denies that:
 // whoever reads a program can run a copy of it. Where a rule takes rights away
 // inside a region, the same place is mounted again with fewer, or covered by an empty one. So
-// "deny inside allow" and "allow inside deny" both work to any depth, nothing is created on the
-// host, and a place keeps its cover when the box renames a directory above it.
+// "deny inside allow" and "allow inside deny" both work to any depth, and nothing is created on the
+// host.
+//
+// A mount lies on a directory, and a rule is about a name. In a tree of the host that the box may
+// write it could move the one away from the other: rename a directory above the denied place, and
+// make the name anew. So every directory between such a tree's top and the place is pinned: bound
+// onto itself, because the kernel renames no mount point. An overlay needs no pins: the host's
+// names are not changed through it.
 //
 // A denial covers what exists when the box starts. Where the box could create the denied name
 // itself (it does not exist, in a place it may write) the rule cannot be enforced, so it is
@@ -53,6 +59,9 @@ struct Region {
   Upper upper = Upper::None;
   std::optional<host::PathFacts> layer{};  // with Upper::Layer and Upper::Image
   std::vector<host::PathFacts> frozen{};   // below it, the topmost first
+  // Directories above it that are pinned before it is attached, the topmost first. One that lies
+  // above several regions is named by the first of them alone.
+  std::vector<std::string> pinned{};
   friend bool operator==(const Region&, const Region&) = default;
 };
 

@@ -83,6 +83,74 @@ TEST(Lower, DenyWriteInsideWriteIsReadOnly) {
   EXPECT_THAT(regions(spec), ElementsAre("/work rwx", "/work/.git r-x", "/work/data rw-"));
 }
 
+// "DIRECTORY before PLACE" for each directory that is pinned.
+std::vector<std::string> pins(const SandboxSpec& spec) {
+  const auto lowered = lower(spec, root_host());
+  if (!lowered) return {lowered.error().message};
+  std::vector<std::string> lines;
+  for (const Region& region : lowered->regions) {
+    for (const std::string& path : region.pinned)
+      lines.push_back(path + " before " + region.at.path);
+  }
+  return lines;
+}
+
+TEST(Lower, DirectoriesAboveADenialInAWritableTreeArePinned) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/work"});
+  deny(spec, {"write=/work/a/b/.git", "read=/work/c/key.txt", "exec=/work/top"});
+  EXPECT_THAT(pins(spec),
+              ElementsAre("/work/a before /work/a/b/.git", "/work/a/b before /work/a/b/.git",
+                          "/work/c before /work/c/key.txt"));
+  EXPECT_THAT(regions(spec), ElementsAre("/work rwx", "/work/a/b/.git r-x", "/work/c/key.txt cover",
+                                         "/work/top rw-"));
+}
+
+TEST(Lower, APinComesAfterItsTreeAndBeforeWhatIsBelow) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/work"});
+  deny(spec, {"write=/work/a/b/.git"});
+  const auto plan = make_plan(spec, root_host());
+  ASSERT_TRUE(plan) << plan.error().message;
+  std::vector<std::string> mounts;
+  for (const Step& step : plan->box) {
+    if (step.op == Op::AttachTree || step.op == Op::PinDirectory) mounts.push_back(to_text(step));
+  }
+  EXPECT_THAT(mounts, ElementsAre("attach-tree        /work (rw,nosuid,nodev)",
+                                  "pin-directory      /work/a", "pin-directory      /work/a/b",
+                                  "attach-tree        /work/a/b/.git (ro,nosuid,nodev)"));
+}
+
+TEST(Lower, OneDirectoryIsPinnedOnceAndAPlaceWithRulesOfItsOwnNotAtAll) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/work"});
+  deny(spec, {"read=/work/a/x/one", "read=/work/a/x/two", "exec=/work/a", "read=/work/a/y/three"});
+  EXPECT_THAT(pins(spec),
+              ElementsAre("/work/a/x before /work/a/x/one", "/work/a/y before /work/a/y/three"));
+}
+
+TEST(Lower, TooManyDirectoriesToPinAreRefused) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/work"});
+  std::string deep = "read=/work";
+  for (int i = 0; i < 1500; ++i) deep += "/d";
+  for (const char* name : {"/a/k.txt", "/b/k.txt"}) deny(spec, {deep + name});
+  EXPECT_EQ(pins(spec).size(), 1502U);
+  for (int i = 0; i < 3; ++i) deny(spec, {fmt::format("read=/work/{}{}/k", i, deep.substr(10))});
+  EXPECT_THAT(refusal(spec), HasSubstr("more than 4096 directories"));
+}
+
+TEST(Lower, NothingIsPinnedWhereNothingCanBeRenamed) {
+  SandboxSpec plain = command();
+  allow(plain, {"write=/work", "write=/work/a/b", "read=/srv"});
+  deny(plain, {"read=/srv/a/b/private", "read=/etc/ssl/private"});
+  EXPECT_THAT(pins(plain), IsEmpty());
+  SandboxSpec shut = command();
+  allow(shut, {"write=/work", "write=/work/a/b/c/d"});
+  deny(shut, {"write=/work/a"});
+  EXPECT_THAT(pins(shut), IsEmpty());
+}
+
 TEST(Lower, SiblingsWithTheSamePrefixAreNotTouched) {
   SandboxSpec spec = command();
   allow(spec, {"read=/srv/a"});
@@ -265,6 +333,26 @@ TEST(Lower, EachWorkspaceHasItsOwnMode) {
                             "attach-tree        /work/lib (ro,nosuid,nodev)",
                             "mount-overlay      /data (rw,nosuid,nodev, in memory)",
                             "change-directory   /work"}));
+}
+
+TEST(Lower, DirectoriesAreNotPinnedInAnOverlayAndAreAboveOne) {
+  SandboxSpec inside = with_layer();
+  deny(inside, {"write=/work/a/.git"});
+  EXPECT_THAT(pins(inside), IsEmpty());
+  SandboxSpec around = with_layer();
+  around.workspaces.front().at.path = "/srv/a/work";
+  around.workspaces.push_back({some_directory("/srv", 20), Workspace::Mode::Write});
+  EXPECT_THAT(pins(around), ElementsAre("/srv/a before /srv/a/work"));
+}
+
+TEST(Lower, PinsGoUpThroughAllTheTreesThatCanBeWritten) {
+  SandboxSpec spec = command();
+  spec.workspaces = {{some_directory("/work", 20), Workspace::Mode::Write},
+                     {some_directory("/work/a/b", 21), Workspace::Mode::Write}};
+  EXPECT_THAT(pins(spec), IsEmpty());
+  deny(spec, {"read=/work/a/b/c/d"});
+  EXPECT_THAT(pins(spec),
+              ElementsAre("/work/a before /work/a/b", "/work/a/b/c before /work/a/b/c/d"));
 }
 
 TEST(Lower, AWorkspaceCanBeShownAtAnotherPath) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <variant>
 
 namespace glovebox::plan {
@@ -16,6 +17,7 @@ using PathEffects = authority::AuthoritySet::PathEffects;
 
 // Made fresh for each box, or (the last) never there; nothing of the host may be put there.
 constexpr std::array<std::string_view, 3> kOwnTrees{"/proc", "/dev", "/sys"};
+constexpr std::size_t kMaxPinned = 4096;  // each is a mount
 
 const AbsolutePath* find_file_path(const authority::Capability& capability) {
   if (const auto* read = std::get_if<authority::ReadPath>(&capability)) return &read->path;
@@ -81,6 +83,7 @@ class Regions {
       places.emplace(path, nearest_spelled(path));
     }
     for (const auto& [text, path] : places) TRY_VOID(add(text, path));
+    TRY_VOID(pin_parents());
     std::vector<Region> list;
     list.reserve(regions_.size());
     for (auto& [path, region] : regions_) list.push_back(std::move(region));
@@ -195,12 +198,18 @@ class Regions {
     return rights;
   }
 
-  // What may be done around a place, before its own rules and its workspace.
-  Rights around(const std::string& path) const {
+  // The region that a place lies in, above its own.
+  const Region* find_outer(const std::string& path) const {
     for (std::size_t end = path.rfind('/'); end != 0; end = path.rfind('/', end - 1)) {
       const auto region = regions_.find(std::string_view(path).substr(0, end));
-      if (region != regions_.end()) return region->second.rights;
+      if (region != regions_.end()) return &region->second;
     }
+    return nullptr;
+  }
+
+  // What may be done around a place, before its own rules and its workspace.
+  Rights around(const std::string& path) const {
+    if (const Region* outer = find_outer(path)) return outer->rights;
     const bool system = is_system(facts_, path);
     return {.read = system, .exec = system};
   }
@@ -289,6 +298,50 @@ class Regions {
     at.device = at.inode = 0;  // the box's own are not known yet
     regions_.emplace(text, Region{std::move(at), Rights{}, Ownership::Kept});
     return {};
+  }
+
+  // The box can rename what lies in it on the host.
+  static bool can_rename_in(const Region& region) {
+    return region.rights.write && region.upper == Upper::None;
+  }
+
+  static bool takes_away(const Region& region, const Region& outer) {
+    return !outer.rights.within(region.rights) || region.upper != Upper::None;
+  }
+
+  // Each directory once, with the first region below it, so that it is pinned before that one.
+  Result<void> pin_parents() {
+    std::set<std::string> pinned;
+    for (const auto& [path, region] : regions_) {
+      const Region* outer = find_outer(path);
+      if (outer == nullptr || !can_rename_in(*outer) || !takes_away(region, *outer)) continue;
+      collect_parents(path, pinned);
+      if (pinned.size() > kMaxPinned) {
+        return fail(Code::Exhausted,
+                    "more than {} directories lie above denied places in writable trees",
+                    kMaxPinned);
+      }
+    }
+    for (const std::string& path : pinned) {
+      regions_.lower_bound(path + "/")->second.pinned.push_back(path);
+    }
+    return {};
+  }
+
+  // The directories above a place that are no regions themselves (those are mount points already),
+  // up to where the box can rename nothing.
+  void collect_parents(const std::string& place, std::set<std::string>& pinned) const {
+    std::vector<std::string> between;
+    for (std::string path = parent_of(place); path != "/"; path = parent_of(path)) {
+      const auto region = regions_.find(path);
+      if (region == regions_.end()) {
+        between.push_back(path);
+        continue;
+      }
+      if (!can_rename_in(region->second)) return;
+      pinned.insert(between.begin(), between.end());
+      between.clear();
+    }
   }
 
   static Result<void> check_missing(const std::string& path, const Rights& outer,

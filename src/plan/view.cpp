@@ -249,6 +249,9 @@ void plan_regions(const std::vector<Region>& regions,
   for (const Region& region : regions) {
     const std::string target = region.at.path.substr(1);
     const host::PathFacts& source = region.source ? *region.source : region.at;
+    for (const std::string& path : region.pinned) {
+      view.box.push_back({Op::PinDirectory, 0, 0, path.substr(1)});
+    }
     if (const auto cover = covers.find(&region); cover != covers.end()) {
       // Inside an overlay a file has numbers of the overlay's own.
       const bool known = !layered || !host::is_within(region.at.path, layered->at.path);

@@ -85,14 +85,43 @@ TEST_P(FileRules, ACoverCannotBeMovedLinkedOrMadeReadable) {
   EXPECT_THAT(probe(words, {"read", tree_ + "/link"}), refused_with(kCovered));
 }
 
-TEST_P(FileRules, ACoverGoesWithTheDirectoryAboveIt) {
-  const std::string deep = tree_ + "/private/deep";
-  const Words words = rules("write", {"read=" + open_});
-  const std::string move = "mv " + deep + " " + tree_ + "/moved; cat " + tree_ + "/moved/open/old";
-  const Outcome outcome = run(words, {"/bin/sh", "-c", move});
-  EXPECT_NE(outcome.code, 0);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_TRUE(fs::exists(tree_ + "/moved/open/old")) << "the move itself is allowed";
+TEST_P(FileRules, ADirectoryAboveADenialCannotBeRenamed) {
+  const std::string deep = private_ + "/deep";
+  for (const char* denied : {"read=", "write="}) {
+    const Words words = rules("write", {denied + open_});
+    for (const std::string& above : {private_, deep}) {
+      EXPECT_THAT(probe(words, {"rename", above, above + "-moved"}), ended_with(EBUSY)) << above;
+      EXPECT_THAT(probe(words, {"rename", above, tree_ + "/moved"}), refused_with(kStuck)) << above;
+    }
+    const Outcome exchanged = run(words, {"/bin/sh", "-c", "mv -T " + sibling_ + " " + deep});
+    EXPECT_NE(exchanged.code, 0);
+  }
+  const Words words = rules("write", {"write=" + open_});
+  EXPECT_THAT(probe(words, {"create", deep + "/new"}), ended_with(0));
+  EXPECT_THAT(probe(words, {"rename", deep + "/new", deep + "/newer"}), ended_with(0));
+  EXPECT_THAT(probe(words, {"rename", sibling_, tree_ + "/moved"}), ended_with(0));
+  EXPECT_TRUE(fs::exists(tree_ + "/moved/old"));
+}
+
+TEST_P(FileRules, ADeniedNameIsNotMadeAnew) {
+  const Words words = rules("write", {"write=" + open_});
+  const std::string attack =
+      "cd " + tree_ + "; mv private p2; mkdir -p " + open_ + "; echo evil > " + open_ +
+      "/hook; cd private; mv deep d2; mkdir -p deep/open; " + "echo evil > deep/open/hook";
+  EXPECT_NE(run(words, {"/bin/sh", "-c", attack}).code, 0);
+  EXPECT_FALSE(fs::exists(open_ + "/hook"));
+  EXPECT_TRUE(fs::exists(open_ + "/old"));
+}
+
+TEST_P(FileRules, WhatIsDeniedIsNotMovedToWhereTheNextBoxReadsIt) {
+  const Words words = rules("write", {"read=" + open_ + "/old"});
+  const std::string first =
+      "cd " + private_ + "; mv deep d2; mkdir -p deep/open; : > deep/open/old";
+  const std::string second = "cat " + private_ + "/d2/open/old " + sibling_ + "/old";
+  run(words, {"/bin/sh", "-c", first});
+  const Outcome outcome = run(words, {"/bin/sh", "-c", second});
+  EXPECT_THAT(outcome, ended_with(1));
+  EXPECT_EQ(outcome.out, read_text(sibling_ + "/old"));
 }
 
 TEST_P(FileRules, DenyWriteInsideWriteIsReadOnly) {

@@ -100,6 +100,7 @@ bool mount_proc() noexcept;
 bool mount_terminals() noexcept;
 bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,
                  const char* target) noexcept;
+bool pin_directory(const char* target) noexcept;
 
 // Opens a tree of the host that must still be the one that was looked up (ESTALE if not), as a
 // detached copy with these attributes. `userns` >= 0: idmapped by it. -1 with errno set. Also used

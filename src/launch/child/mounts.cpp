@@ -217,4 +217,18 @@ bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t
   return done;
 }
 
+// The directory is bound onto itself: the kernel renames and removes no mount point (rename(2),
+// EBUSY). The copy is mounted as what it is taken from is, with all that is mounted below it.
+bool pin_directory(const char* target) noexcept {
+  const int place = sys::openat2(AT_FDCWD, target, O_PATH | O_DIRECTORY,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (place < 0) return false;
+  const int tree = sys::open_tree(place, "", kCloneTree | AT_EMPTY_PATH);
+  const bool done = tree >= 0 && sys::move_mount(tree, "", place, "",
+                                                 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  sys::close_quietly(tree);
+  sys::close_quietly(place);
+  return done;
+}
+
 }  // namespace glovebox::launch

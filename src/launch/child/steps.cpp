@@ -65,6 +65,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::MountTerminals: return mount_terminals();
     case Op::AttachCover: return attach_cover(context, step);
     case Op::AttachTree: return attach_tree(context, step.a, step.b, text);
+    case Op::PinDirectory: return pin_directory(text);
     case Op::MountOverlay: return mount_overlay(context, step);
     case Op::HandOutLayer: return hand_out_layer(context, text);
     case Op::SetHostname: return ::sethostname(text, __builtin_strlen(text)) == 0;
