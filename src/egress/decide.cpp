@@ -47,6 +47,24 @@ ConnectVerdict refused(const Endpoint& to, std::span<const std::string> names, s
   return verdict;
 }
 
+// Why an address that the box was given for names must not be reached, if all that the rules say
+// about those names is no.
+std::optional<std::string> denial_of_names(const AuthoritySet& authority,
+                                           std::span<const std::string> names,
+                                           const authority::PortRange& port) {
+  std::optional<std::string> denial;
+  for (const std::string& name : names) {
+    const auto pattern = DomainPattern::parse(name);
+    if (!pattern) continue;
+    const Decision said = authority.decide(ConnectTCP{*pattern, port});
+    if (said.effect == Effect::Allow) return std::nullopt;
+    if (said.effect == Effect::Deny && said.rule) {
+      denial = fmt::format("a rule says '{}'", authority::to_text(*said.rule));
+    }
+  }
+  return denial;
+}
+
 }  // namespace
 
 ConnectVerdict decide_connect(const AuthoritySet& authority, const Endpoint& to,
@@ -58,7 +76,10 @@ ConnectVerdict decide_connect(const AuthoritySet& authority, const Endpoint& to,
     return inside ? ConnectVerdict{Kind::Inside, "", "", ""}
                   : refused(to, names, "port 0 is no port");
   const Decision by_address = authority.decide(ConnectTCP{to.address, *port});
-  if (is_granted_by_address(by_address, to, range)) return {Kind::Outside, "", "", ""};
+  if (is_granted_by_address(by_address, to, range)) {
+    const auto denial = denial_of_names(authority, names, *port);
+    return denial ? refused(to, names, *denial) : ConnectVerdict{Kind::Outside, "", "", ""};
+  }
   // Typed in, it is the box's own loopback. A name that leads there was meant to lead elsewhere.
   if (inside && names.empty()) return {Kind::Inside, "", "", ""};
   if (by_address.effect == Effect::Deny) {

@@ -45,6 +45,15 @@ TEST(MayWait, NoNumberOfGreedyBoxesTakesAll) {
   EXPECT_EQ(alone, 64U);
 }
 
+TEST(DecideConnect, ADeniedNameIsDeniedWhereItsAddressIsGranted) {
+  const AuthoritySet set =
+      rules({"connect=0.0.0.0/0:443", "connect=a.example:443"}, {"connect=evil.example:443"});
+  EXPECT_EQ(decide(set, at("8.8.8.8")), Kind::Outside);
+  EXPECT_EQ(decide(set, at("8.8.8.8"), {"other.example"}), Kind::Outside);
+  EXPECT_EQ(decide(set, at("8.8.8.8"), {"evil.example"}), Kind::Refused);
+  EXPECT_EQ(decide(set, at("8.8.8.8"), {"evil.example", "a.example"}), Kind::Outside);
+}
+
 TEST(DecideConnect, NothingGrantedIsNothingAllowed) {
   EXPECT_EQ(decide({}, at("8.8.8.8")), Kind::Refused);
   EXPECT_EQ(decide({}, at("8.8.8.8"), {"a.example"}), Kind::Refused);

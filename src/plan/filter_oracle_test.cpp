@@ -109,6 +109,14 @@ std::map<std::string_view, HandWritten> hand_written(const std::set<std::uint64_
                           {{refused(ENOENT), {masked(1, kLow32, 6), masked(2, kLow32, 31)}},
                            {kEperm, {masked(1, kLow32, 1), masked(2, kLow32, 25)}},
                            {kEperm, {masked(1, kLow32, 1), masked(2, kLow32, 62)}}}};
+  policy["open"] = policy["openat"] = {kAllowed, {}};
+  for (const std::uint64_t flag : {0100U, 020000000U}) {  // O_CREAT, __O_TMPFILE
+    for (const std::uint64_t bits : {02000U, 04000U, 06000U}) {
+      policy["open"].rules.push_back({kEperm, {masked(1, flag, flag), masked(2, 06000, bits)}});
+      policy["openat"].rules.push_back({kEperm, {masked(2, flag, flag), masked(3, 06000, bits)}});
+    }
+  }
+  policy["creat"] = only(kEperm, kAllowed, 1, 06000, {0});
   policy["chmod"] = policy["fchmod"] = only(kEperm, kAllowed, 1, 06000, {0});
   policy["fchmodat"] = policy["fchmodat2"] = only(kEperm, kAllowed, 2, 06000, {0});
   policy["mknod"] = only(kEperm, kAllowed, 1, 0176000, {0, 0100000, 0010000, 0140000});

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
@@ -28,10 +29,6 @@ constexpr int kNone = -1;  // the architecture has no such call
 
 constexpr SyscallNumber kAllowed[] = {
     // Files: open, read, write, move data between them.
-    {"open", 2, kNone},
-    {"openat", 257, 56},
-    {"openat2", 437, 437},
-    {"creat", 85, kNone},
     {"close", 3, 57},
     {"close_range", 436, 436},
     {"read", 0, 63},
@@ -398,6 +395,8 @@ constexpr SyscallNumber kAbsent[] = {
     // The filter cannot read the flags of clone3: they are behind a pointer. C libraries use clone
     // instead when it is absent.
     {"clone3", 435, 435},
+    // Nor the mode of a file that openat2 makes. Older kernels do not have it.
+    {"openat2", 437, 437},
     // aio-max-nr counts for the whole host, so one box could use it up for all.
     {"io_setup", 206, 0},
     {"io_destroy", 207, 1},
@@ -556,13 +555,21 @@ void add_file_rules(RuleTable& table) {
             Verdict::allow());
 
   // In the box set-user-ID means nothing (nosuid, no_new_privs). But a file in a workspace outlives
-  // the box, belongs to the workspace's owner, and lies where any local user may run it. Modes
-  // given to open are not tested: that file is empty, and the kernel clears the bits at the first
-  // write.
+  // the box, belongs to the workspace's owner, and lies where any local user may run it. The kernel
+  // clears the bits at the first write, but set-group-ID only of a file that its group may execute,
+  // and an access list makes it one afterwards.
   constexpr std::uint64_t kSetId = S_ISUID | S_ISGID;
   const auto no_set_id = [](std::uint8_t argument) {
     return std::vector<Clause>{{{has_any(argument, kSetId)}, Verdict::refuse(EPERM)}};
   };
+  constexpr std::uint64_t kMakes = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
+  const auto no_set_id_made = [](std::uint8_t flags, std::uint8_t mode) {
+    return std::vector<Clause>{
+        {{has_any(flags, kMakes), has_any(mode, kSetId)}, Verdict::refuse(EPERM)}};
+  };
+  table.add({"open", 2, kNone}, no_set_id_made(1, 2), Verdict::allow());
+  table.add({"openat", 257, 56}, no_set_id_made(2, 3), Verdict::allow());
+  table.add({"creat", 85, kNone}, no_set_id(1), Verdict::allow());
   table.add({"chmod", 90, kNone}, no_set_id(1), Verdict::allow());
   table.add({"fchmod", 91, 52}, no_set_id(1), Verdict::allow());
   table.add({"fchmodat", 268, 53}, no_set_id(2), Verdict::allow());

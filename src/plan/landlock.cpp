@@ -37,7 +37,7 @@ Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts
   }
   // The broker makes these calls for the box, so that none of the box's own has to pass.
   if (plan.network && abi >= kAbiWithTcp) {
-    net_rights |= landlock::kConnectTcp | (plan.network->listens ? landlock::kBindTcp : 0);
+    net_rights |= landlock::kConnectTcp | landlock::kBindTcp;
   }
   std::uint64_t scopes = 0;
   if (abi >= kAbiWithScopes) scopes = landlock::kScopeAbstractSockets | landlock::kScopeSignals;

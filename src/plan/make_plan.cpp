@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
 
 namespace glovebox::plan {
 namespace {
@@ -169,15 +167,10 @@ std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
     static const std::vector<sock_filter> sealed = compile_with({});
     return sealed;
   }
-  std::vector<std::string_view> calls{"connect"};
-  if (network->listens) calls.emplace_back("bind");
-  if (network->listens || network->unix_calls == UnixCalls::CarryOut) calls.emplace_back("listen");
-  static std::mutex mutex;
-  static std::map<std::vector<std::string_view>, std::vector<sock_filter>> kept;
-  const std::lock_guard lock(mutex);
-  const auto found = kept.find(calls);
-  if (found != kept.end()) return found->second;
-  return kept.emplace(calls, compile_with(calls)).first->second;
+  // A socket of the host's that a box was handed for a connection could be shut down by it, and
+  // bound and opened to others instead: these two are asked for even where nothing is published.
+  static const std::vector<sock_filter> open = compile_with({"connect", "bind", "listen"});
+  return open;
 }
 
 }  // namespace

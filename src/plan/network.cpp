@@ -82,10 +82,8 @@ Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
   plan.authority = spec.authority;
   plan.published = spec.published;
   if (facts.tier == host::Tier::User) plan.unix_calls = UnixCalls::CarryOut;
-  plan.listens = !spec.published.empty();
   for (const Rule& rule : rules) {
     plan.resolves = plan.resolves || needs_names(rule);
-    plan.listens = plan.listens || opens_a_port_outside(rule);
     if (needs_names(rule) && spec.loopback == Loopback::Down) {
       return fail(Code::Invalid,
                   "{}: names are looked up over the box's loopback (leave out --no-loopback, or "

@@ -29,14 +29,13 @@ std::string to_text(const Publication& publication);
 // How calls on Unix sockets, whose paths lie in the box, are served.
 enum class UnixCalls : std::uint8_t {
   LetThrough,  // by the kernel. For a broker of root's, which can lock each socket to its peer
-  CarryOut,    // by the broker, which is the same user as the box; and listen(2) is passed on too
+  CarryOut,    // by the broker, which is the same user as the box
 };
 
 struct NetworkPlan {
   authority::AuthoritySet authority;  // the rules about connections, names and listeners decide
   std::vector<Publication> published;
   bool resolves = false;  // some name may be looked up: there is a resolver inside
-  bool listens = false;   // some port may be opened outside: bind(2), listen(2) are passed on too
   UnixCalls unix_calls = UnixCalls::LetThrough;
   friend bool operator==(const NetworkPlan&, const NetworkPlan&) = default;
 };

@@ -43,9 +43,13 @@ TEST_P(SetuidFiles, SystemsSetuidProgramsGiveNothing) {
 TEST_P(SetuidFiles, NoneCanBeLeftInAWorkspace) {
   const std::string work = make_directory("work");
   EXPECT_THAT(probe({"-w", work + ":rw"}, {"setuid_file", work + "/trap"}), ended_with(EPERM));
-  struct stat info{};
-  ASSERT_EQ(stat((work + "/trap").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & (S_ISUID | S_ISGID), 0U) << "a setuid file of the owner outside";
+  EXPECT_TRUE(std::filesystem::exists(work + "/trap"));
+  for (const auto& entry : std::filesystem::directory_iterator(work)) {
+    struct stat info{};
+    ASSERT_EQ(stat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & (S_ISUID | S_ISGID), 0U)
+        << entry.path() << ": a setuid file of the owner outside";
+  }
 }
 
 TEST_P(SetuidFiles, CopyWithASetuidModeIsRefused) {

@@ -2,11 +2,14 @@
 #include "probe.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -103,13 +106,52 @@ int try_readlink(Args args) {
   return 0;
 }
 
+// Set-group-ID on a file that its group may not execute stays when it is written, and an access
+// list lets the group execute it afterwards. `fd` was opened with such a mode. Whether it has
+// content and the bit at the end.
+bool keeps_set_group(int fd) {
+  struct __attribute__((packed)) AccessList {
+    std::uint32_t version = 2;
+    struct __attribute__((packed)) {
+      std::uint16_t tag;
+      std::uint16_t rights;
+      std::uint32_t id = 0xffffffff;
+    } entries[3] = {
+        {.tag = 0x01, .rights = 7}, {.tag = 0x04, .rights = 5}, {.tag = 0x20, .rights = 5}};
+  } list;
+  struct stat info{};
+  if (fd < 0 || write(fd, "#!/bin/sh\nid\n", 13) != 13) return false;
+  const int widened = fsetxattr(fd, "system.posix_acl_access", &list, sizeof list, 0);
+  if (fstat(fd, &info) != 0) return false;
+  say("access list %d mode %o", widened, info.st_mode);
+  return info.st_size > 0 && (info.st_mode & S_ISGID) != 0;
+}
+
+bool leave_set_group(const std::string& path) {
+  constexpr mode_t kMode = 02705;
+  umask(0);
+  open_how how{};
+  how.flags = O_RDWR | O_CREAT | O_CLOEXEC;
+  how.mode = kMode;
+  const int fds[] = {
+      open((path + "1").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode),
+      creat((path + "2").c_str(), kMode),
+      static_cast<int>(syscall(SYS_openat2, AT_FDCWD, (path + "3").c_str(), &how, sizeof how)),
+      open(path.substr(0, path.rfind('/')).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, kMode)};
+  bool kept = false;
+  for (const int fd : fds) kept |= keeps_set_group(fd);
+  return kept;
+}
+
 // Gives PATH content and the setuid and setgid bits, by every call that can set them: what a box
 // leaves in a shared tree must not raise anybody's rights outside. 0 when both are there at the
 // end.
 int try_setuid_file(Args args) {
   const char* path = text(args, 0);
   constexpr mode_t kMode = 06755;
-  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, kMode);
+  if (leave_set_group(std::string(path) + "-group")) return 0;
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, kMode);
+  if (fd < 0) fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
   if (fd < 0) return errno;
   if (write(fd, "#!/bin/sh\nid\n", 13) != 13) return errno;
   const long by_path = chmod(path, kMode);

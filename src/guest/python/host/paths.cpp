@@ -8,8 +8,6 @@
 #include <cstdlib>
 
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace glovebox::pyhost {
@@ -40,13 +38,12 @@ bool is_straight(const std::string& path) {
       path.ends_with('/')) {
     return false;
   }
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;  // with O_NOFOLLOW a link at the end would do
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  const long fd = ::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how));
+  const int fd = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (fd < 0) return false;
-  ::close(static_cast<int>(fd));
-  return true;
+  // What is opened has the name that was asked for, so no link was on the way.
+  const bool is_named_so = base_of(fd) == path;
+  ::close(fd);
+  return is_named_so;
 }
 
 }  // namespace
