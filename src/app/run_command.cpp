@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 namespace glovebox::app {
 namespace {
@@ -41,8 +42,16 @@ Result<UniqueFd> open_report(const std::string& where) {
     if (!copy) return fail_os(errno, "--report -");
     return copy;
   }
-  auto file = open_file(where, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  // An earlier box may have put a link there, or a pipe that nobody reads. Links to the caller's
+  // own descriptors are none of its.
+  const int follow = where.starts_with("/dev/") ? 0 : O_NOFOLLOW;
+  auto file = open_file(where, O_WRONLY | O_CREAT | O_NONBLOCK | follow, 0644);
   if (!file) return fail(Code::Invalid, "--report {}", file.error().message);
+  struct stat facts{};
+  if (::fstat(file->get(), &facts) != 0 || ::fcntl(file->get(), F_SETFL, 0) != 0 ||
+      (S_ISREG(facts.st_mode) && ::ftruncate(file->get(), 0) != 0)) {
+    return fail_os(errno, "--report {}", where);
+  }
   return file;
 }
 

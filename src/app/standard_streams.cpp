@@ -42,21 +42,27 @@ Result<void> let_reopen(int fd) {
   return {};
 }
 
-bool is_regular(int fd) {
+// A file can be written, a socket be connected elsewhere: of those the box gets the bytes alone.
+bool has_more_than_bytes(int fd) {
   struct stat info{};
-  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  if (::fstat(fd, &info) != 0 || S_ISSOCK(info.st_mode)) return true;
+  return S_ISREG(info.st_mode) && (::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
 }
 
-Result<int> relay_output(int fd, Connection& connection) {
+// The box's end of a pipe; what comes out at the other goes to `fd`, or comes from there.
+Result<int> relay(int fd, launch::Relay::Direction direction, Connection& connection) {
+  using launch::Relay;
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
-  UniqueFd ours(ends[0]);
-  UniqueFd theirs(ends[1]);
+  const bool is_out = direction == Relay::Direction::OutOfBox;
+  UniqueFd ours(ends.at(is_out ? 0 : 1));
+  UniqueFd theirs(ends.at(is_out ? 1 : 0));
   if (::fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_os(errno, "set up a pipe");
   TRY_VOID(let_reopen(theirs.get()));
-  connection.streams.relays.emplace_back(launch::Relay::End::own(std::move(ours)),
-                                         launch::Relay::End::borrow(fd),
-                                         launch::Relay::Direction::OutOfBox);
+  Relay::End own = Relay::End::own(std::move(ours));
+  Relay::End caller = Relay::End::borrow(fd);
+  if (!is_out) std::swap(own, caller);
+  connection.streams.relays.emplace_back(std::move(own), std::move(caller), direction);
   const int number = theirs.get();
   connection.owned.push_back(std::move(theirs));
   return number;
@@ -89,9 +95,9 @@ Result<Connection> connect_streams(Counting counting) {
       connection.streams.has_terminal = true;
       if (fd == 0) connection.streams.terminal_input = 0;
       if (connection.streams.terminal_output < 1) connection.streams.terminal_output = fd;
-    } else if (fd != 0 && (counting == Counting::On || is_regular(fd))) {
-      // A file of the host is never handed in for writing: the box writes to a pipe.
-      TRY(place, relay_output(fd, connection));
+    } else if (has_more_than_bytes(fd) || (fd != 0 && counting == Counting::On)) {
+      using Direction = launch::Relay::Direction;
+      TRY(place, relay(fd, fd == 0 ? Direction::IntoBox : Direction::OutOfBox, connection));
     } else {
       TRY_VOID(let_reopen(fd));
     }

@@ -1,9 +1,9 @@
 // The caller's standard streams, and how a box is connected with them.
 //
 // A box never gets the caller's terminal: what is a terminal here becomes a terminal of the box's
-// own. Pipes and sockets are passed as they are, and a regular file as standard input; output to a
-// regular file is relayed, and any output when its bytes must be counted. Anything through which
-// more than bytes could pass (a directory, a device) is refused.
+// own. Pipes are passed as they are, and a regular file that is open for reading alone. What is
+// more is not: sockets, and files that can be written, are relayed through pipes, and any output
+// when its bytes must be counted; directories and devices are refused.
 #pragma once
 
 #include "base/result.h"

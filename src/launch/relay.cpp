@@ -4,8 +4,25 @@
 #include <cerrno>
 
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace glovebox::launch {
+namespace {
+
+// Another relay may have filled what both write to since it was looked at, and a socket that takes
+// something may not take all of it. Whoever waits here watches over no limit.
+ssize_t write_now(int fd, const char* bytes, std::size_t count) {
+  pollfd look{fd, POLLOUT, 0};
+  if (::poll(&look, 1, 0) == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  const ssize_t sent = ::send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent < 0 && errno == ENOTSOCK ? ::write(fd, bytes, count) : sent;
+}
+
+}  // namespace
 
 void Relay::close() {
   closed_ = true;
@@ -31,7 +48,7 @@ void Relay::read_some(std::uint64_t allowed) {
 
 void Relay::write_some() {
   if (closed_ || pending_ == 0) return;
-  const ssize_t n = ::write(to_.fd, buffer_->data() + start_, std::min(pending_, kPiece));
+  const ssize_t n = write_now(to_.fd, buffer_->data() + start_, std::min(pending_, kPiece));
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n < 0) {
     // Nobody reads any more: the box learns it as EPIPE, EIO or the end of its input.

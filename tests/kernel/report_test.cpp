@@ -114,6 +114,21 @@ TEST_P(Report, OddArgumentsStayJson) {
   EXPECT_EQ(outcome.report.at("command").as_array().size(), 2U);
 }
 
+// An earlier box left a link where the next one's report goes, or a pipe that nobody reads.
+TEST_P(Report, IsNotWrittenThroughALink) {
+  const std::string canary = make_file("canary", "untouched\n");
+  const std::string work = make_directory("work");
+  ASSERT_EQ(symlink(canary.c_str(), (work + "/link").c_str()), 0);
+  ASSERT_EQ(mkfifo((work + "/pipe").c_str(), 0666), 0);
+  for (const char* name : {"/link", "/pipe"}) {
+    const Outcome outcome = glovebox({"run", "--report", work + name, "--", "/bin/true"});
+    EXPECT_THAT(outcome, refused_to_start("--report")) << name;
+  }
+  EXPECT_EQ(read_text(canary), "untouched\n");
+  EXPECT_THAT(glovebox({"run", "--report", work + "/plain", "--", "/bin/true"}), ended_with(0));
+  EXPECT_THAT(glovebox({"run", "--report", "/dev/null", "--", "/bin/true"}), ended_with(0));
+}
+
 TEST_P(Report, ThroughASymlinkDoesNotOverwriteWhatTheBoxPlanted) {
   // The report lies in the workspace, and the command replaces it with a link to a canary.
   const std::string canary = make_file("canary", "as it was\n");

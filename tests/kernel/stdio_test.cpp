@@ -1,13 +1,27 @@
 // Descriptors 0, 1, 2 and no other; bytes pass unchanged.
 #include "support/box_test.h"
 
+#include <algorithm>
+#include <array>
+
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace glovebox::test {
 namespace {
 
 class Stdio : public BoxTest {};
+
+// How many have not ended; one that has may wait to be reaped.
+std::size_t living(const std::vector<pid_t>& pids) {
+  return static_cast<std::size_t>(std::ranges::count_if(pids, [](pid_t pid) {
+    const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+    const std::size_t end = stat.rfind(')');
+    return end != std::string::npos && stat.compare(end, 3, ") Z") != 0;
+  }));
+}
 
 TEST_P(Stdio, OnlyThreeDescriptorsReachTheCommand) {
   EXPECT_THAT(probe({}, {"list_fds"}), ended_with(0));
@@ -119,6 +133,54 @@ TEST_P(Stdio, LostOutputIsAnError) {
   const Outcome outcome = run({"--output-limit", "1MiB"}, {"/bin/echo", "something"}, settings);
   EXPECT_THAT(outcome, ended_with(125));
   EXPECT_THAT(outcome.err, testing::HasSubstr("No space left on device"));
+}
+
+// A socket of the host's could be connected elsewhere, and tells of the host's network.
+TEST_P(Stdio, OfASocketOnlyTheBytesPass) {
+  std::array<int, 2> ends{-1, -1};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  ASSERT_EQ(write(ours.get(), "hello\n", 6), 6);
+  ASSERT_EQ(shutdown(ours.get(), SHUT_WR), 0);
+  Settings settings;
+  settings.in = settings.out = settings.err = theirs.get();
+  const char* script =
+      "for fd in 0 1 2; do test ! -S /proc/self/fd/$fd || exit 7; done; cat; echo side >&2";
+  EXPECT_THAT(run({}, {"/bin/sh", "-c", script}, settings), ended_with(0));
+  std::array<char, 64> got{};
+  const ssize_t size = recv(ours.get(), got.data(), got.size(), MSG_DONTWAIT);
+  EXPECT_EQ(std::string(got.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))),
+            "hello\nside\n");
+}
+
+TEST_P(Stdio, AFileThatCanBeWrittenIsNotHandedInAsInput) {
+  const std::string path = make_file("input", "text\n");
+  const UniqueFd both(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  Settings settings;
+  settings.in = both.get();
+  EXPECT_EQ(run({}, {"/bin/sh", "-c", "cat; echo evil >&0"}, settings).out, "text\n");
+  EXPECT_EQ(read_text(path), "text\n");
+}
+
+// Nobody reads what it prints; its limit holds all the same.
+TEST_P(Stdio, AReaderThatWaitsSuspendsNoLimit) {
+  std::array<int, 2> ends{-1, -1};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  Settings settings;
+  settings.out = theirs.get();
+  Running box = start({"--wall", "500ms", "--output-limit", "100MiB"},
+                      {"/bin/sh", "-c", "cat /dev/zero"}, settings);
+  theirs.reset();
+  pollfd begun{ours.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&begun, 1, 20'000), 1);
+  const auto give_up = Clock::now() + std::chrono::seconds(20);
+  while (living(box_processes()) != 1 && Clock::now() < give_up) usleep(10'000);
+  EXPECT_EQ(living(box_processes()), 1U) << "glovebox alone, which waits for the reader";
+  ours.reset();
+  EXPECT_THAT(box.finish(), ended_by_limit("wall"));
 }
 
 TEST_P(Stdio, SignalsStartAtTheirDefaults) { EXPECT_THAT(probe({}, {"signals"}), ended_with(0)); }
