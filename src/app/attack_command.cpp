@@ -5,7 +5,6 @@
 #include "base/file.h"
 
 #include <CLI/CLI.hpp>
-
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>

@@ -7,7 +7,6 @@
 #include "workspace/text.h"
 
 #include <CLI/CLI.hpp>
-
 #include <boost/json.hpp>
 
 #include <fcntl.h>

@@ -117,18 +117,26 @@ Result<void> add_checkpoints(const McpOptions& options, mcp::BoxSettings& box) {
 
 // With a mode of the command line it is known before the first call that every call would be
 // refused.
-Result<void> check_checkpoints(const mcp::ServerSettings& settings) {
-  if (!settings.box.checkpoints || settings.mode.mode == mcp::Mode::Inherit) return {};
+Result<void> check_own_places(const mcp::ServerSettings& settings) {
+  if (settings.mode.mode == mcp::Mode::Inherit) return {};
+  const mcp::BoxSettings& box = settings.box;
   for (const mcp::PathEntry& entry : mcp::make_profile(settings.mode, settings.cwd).entries) {
     if (entry.access != mcp::Access::Write) continue;
-    for (const std::string& path :
-         {settings.box.checkpoints->directory, settings.box.checkpoint_key_file}) {
+    for (const std::string& path : {box.checkpoints ? box.checkpoints->directory : "",
+                                    box.checkpoint_key_file, box.token_file}) {
       if (path.empty() || !host::is_within(path, entry.path)) continue;
       return fail(Code::Invalid, "{} must not lie in {}, which the box may write", path,
                   entry.path);
     }
   }
   return {};
+}
+
+Result<std::string> canonical(const std::string& path) {
+  std::error_code problem;
+  std::string whole = std::filesystem::canonical(path, problem).string();
+  if (problem) return fail_os(problem.value(), "find {}", path);
+  return whole;
 }
 
 Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
@@ -155,11 +163,14 @@ Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
     return fail(Code::Invalid, "--allow-commit needs --layered: without it there is no layer");
   }
   settings.box.secrets = secrets_directory().value_or("");
+  if (!options.token_file.empty()) {
+    TRY(settings.box.token_file, canonical(options.token_file));
+  }
   TRY_VOID(add_checkpoints(options, settings.box));
   std::array<char, PATH_MAX> cwd{};
   if (::getcwd(cwd.data(), cwd.size()) == nullptr) return fail_os(errno, "find this directory");
   settings.cwd = cwd.data();
-  TRY_VOID(check_checkpoints(settings));
+  TRY_VOID(check_own_places(settings));
   take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_COUNT", settings.quotas.count);
   take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_BYTES", settings.quotas.bundle_bytes);
   take_number("MCP_REPL_OUTPUT_BUNDLE_MAX_TOTAL_BYTES", settings.quotas.total_bytes);

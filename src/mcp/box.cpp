@@ -32,6 +32,7 @@ Result<void> BoxMaker::open() {
   if (!settings_.checkpoint_key_file.empty()) {
     settings.hidden.push_back(settings_.checkpoint_key_file);
   }
+  if (!settings_.token_file.empty()) settings.hidden.push_back(settings_.token_file);
   if (!settings_.secrets.empty()) settings.hidden_later.push_back(settings_.secrets);
   TRY(manager_, session::Manager::open(loop_, std::move(settings)));
   manager_->observe([this](const session::SessionEvent& event) {

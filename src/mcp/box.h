@@ -33,6 +33,7 @@ struct BoxSettings {
   // Where sessions may be written out and restored from; nothing: nowhere. Only with Layered.
   std::optional<CheckpointPlace> checkpoints;
   std::string checkpoint_key_file;  // no box sees it; empty: the key is in no file
+  std::string token_file;           // of this server; no box sees it; empty: none
   std::string secrets;              // the caller's store of secrets, which no box sees either
 };
 

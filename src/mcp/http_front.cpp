@@ -10,6 +10,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -29,13 +30,23 @@ constexpr std::size_t kMaxClients = 16;
 constexpr std::chrono::minutes kIdle{60};
 constexpr std::chrono::seconds kSweep{30};
 
-// A request that waits for its answer.
+struct Client;
+
+// A request that waits for its answer. It is there until its call is over, also when nobody is
+// connected any more.
 struct Waiter {
-  explicit Waiter(asio::io_context& loop) : wakeup(loop) {}
+  Waiter(asio::io_context& loop, std::shared_ptr<Client> whose)
+      : wakeup(loop), client(std::move(whose)) {}
+
+  bool is_done() const { return answer || is_unanswered || is_gone; }
+
   session::Wakeup wakeup;
-  std::string token;              // of its progress, as JSON; empty: nobody wants to hear of it
-  std::deque<std::string> notes;  // notifications, not sent yet
+  std::shared_ptr<Client> client;  // its server lives while it has a call under way
+  std::string token;               // of its progress, as JSON; empty: nobody wants to hear of it
+  std::deque<std::string> notes;   // notifications, not sent yet
   std::optional<std::string> answer;
+  bool is_unanswered = false;  // the call is over and gets no answer
+  bool is_gone = false;        // whoever asked has hung up
 };
 
 struct Client {
@@ -147,11 +158,7 @@ class HttpFront {
     auto id = session::make_uuid();
     if (!id) co_return rpc_error(500, request.id, kInternalError, id.error().message);
     const auto client = std::make_shared<Client>();
-    client->server = std::make_unique<Server>(loop_, settings_,
-                                              [weak = std::weak_ptr(client)](std::string line) {
-                                                if (const auto there = weak.lock())
-                                                  pass_on(*there, std::move(line));
-                                              });
+    client->server = make_server(client);
     if (auto opened = client->server->open_log(); !opened) {
       co_return rpc_error(500, request.id, kInternalError, opened.error().message);
     }
@@ -161,18 +168,42 @@ class HttpFront {
     co_return answered;
   }
 
+  std::unique_ptr<Server> make_server(const std::weak_ptr<Client>& client) {
+    const auto send = [this, client](std::string line) {
+      if (const auto there = client.lock()) pass_on(*there, std::move(line));
+    };
+    const auto unanswered = [this, client](const json::value& id) {
+      const auto there = client.lock();
+      const auto waiter = there ? take_waiter(*there, id) : nullptr;
+      if (!waiter) return;
+      waiter->is_unanswered = true;
+      waiter->wakeup.notify();
+    };
+    return std::make_unique<Server>(loop_, settings_, send, unanswered);
+  }
+
+  // The request whose call is over; nullptr when there is none.
+  std::shared_ptr<Waiter> take_waiter(Client& client, const json::value& id) {
+    const auto found = client.waiting.find(json::serialize(id));
+    if (found == client.waiting.end()) return nullptr;
+    const std::shared_ptr<Waiter> waiter = found->second;
+    client.waiting.erase(found);
+    // This is called by the server, which goes with its client: not before it has returned.
+    asio::post(loop_, [last = std::move(waiter->client)] {});
+    return waiter;
+  }
+
   // What the server says goes to the request that it is about.
-  static void pass_on(Client& client, std::string line) {
+  void pass_on(Client& client, std::string line) {
     boost::system::error_code problem;
     const json::value value = json::parse(line, problem);
     const json::object* message = problem ? nullptr : value.if_object();
     if (message == nullptr) return;
     if (const json::value* id = message->if_contains("id")) {
-      const auto found = client.waiting.find(json::serialize(*id));
-      if (found == client.waiting.end()) return;
-      found->second->answer = without_newline(std::move(line));
-      found->second->wakeup.notify();
-      client.waiting.erase(found);
+      const auto waiter = take_waiter(client, *id);
+      if (!waiter) return;
+      waiter->answer = without_newline(std::move(line));
+      waiter->wakeup.notify();
       return;
     }
     const json::value* params = message->if_contains("params");
@@ -193,40 +224,53 @@ class HttpFront {
     if (client->waiting.contains(key)) {
       co_return rpc_error(400, request.id, kInvalidRequest, "a call with this id is under way");
     }
-    const auto waiter = std::make_shared<Waiter>(loop_);
+    const auto waiter = std::make_shared<Waiter>(loop_, client);
     const bool streams = takes_events(exchange.request());
     if (streams) waiter->token = progress_token(request.params);
     client->waiting.emplace(key, waiter);
     client->server->take_line(body);
+    const auto watch = exchange.watch_client([waiter] { abandon(*waiter); });
     if (!waiter->token.empty()) co_return co_await stream(exchange, waiter);
-    while (!waiter->answer) {
+    while (!waiter->is_done()) {
       const session::Woken woken = co_await waiter->wakeup.wait();
-      if (woken == session::Woken::Canceled) co_return serve::already_sent();
+      if (woken == session::Woken::Canceled) abandon(*waiter);
     }
     client->last_use = Clock::now();
+    if (waiter->is_unanswered) co_return Response{.status = 202, .headers = {}, .body = {}};
+    if (!waiter->answer) co_return serve::already_sent();
     co_return serve::text_answer(200, std::move(waiter->answer).value_or(""), "application/json");
   }
 
-  // Progress as it comes, and then the answer. A client that goes away does not end its call: it
-  // says so with a message if it wants that.
+  // Nobody listens any more. The call goes on, and what it says is not kept.
+  static void abandon(Waiter& waiter) {
+    waiter.is_gone = true;
+    waiter.token.clear();
+    waiter.notes.clear();
+    waiter.wakeup.notify();
+  }
+
+  static std::string event_of(const std::string& line) {
+    return fmt::format("event: message\ndata: {}\n\n", line);
+  }
+
+  // Progress as it comes, and then the answer if there is one.
   static asio::awaitable<Response> stream(Exchange& exchange, std::shared_ptr<Waiter> waiter) {
     Response head;
     head.headers = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}};
     exchange.begin(std::move(head), serve::Length{});
     for (;;) {
       while (!waiter->notes.empty()) {
-        const std::string event =
-            fmt::format("event: message\ndata: {}\n\n", waiter->notes.front());
+        const std::string event = event_of(waiter->notes.front());
         waiter->notes.pop_front();
         const auto sent = co_await exchange.send(event);
-        if (!sent) co_return serve::already_sent();
+        if (!sent) abandon(*waiter);
       }
-      if (waiter->answer) break;
+      if (waiter->is_done()) break;
       const session::Woken woken = co_await waiter->wakeup.wait();
-      if (woken == session::Woken::Canceled) co_return serve::already_sent();
+      if (woken == session::Woken::Canceled) abandon(*waiter);
     }
-    const std::string last =
-        fmt::format("event: message\ndata: {}\n\n", waiter->answer.value_or(""));
+    if (waiter->is_gone) co_return serve::already_sent();
+    const std::string last = waiter->answer ? event_of(*waiter->answer) : "";
     (void)co_await exchange.finish(last);  // the client may be gone
     co_return serve::already_sent();
   }
@@ -264,6 +308,8 @@ class HttpFront {
     const auto clients = std::exchange(clients_, {});
     for (const auto& [id, client] : clients) co_await client->server->stop();
     co_await http_.drain(std::chrono::seconds(1));
+    // Calls that did not end hold their clients.
+    for (const auto& [id, client] : clients) client->waiting.clear();
     loop_.stop();
   }
 

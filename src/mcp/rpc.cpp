@@ -1,6 +1,7 @@
 #include "mcp/rpc.h"
 
 #include "authority/strict_json.h"
+#include "base/utf8.h"
 
 namespace glovebox::mcp {
 namespace {
@@ -49,7 +50,9 @@ Message read_object(json::object& message) {
   return Request{std::move(id), std::move(name), std::move(params)};
 }
 
-std::string to_line(const json::object& message) { return json::serialize(message) + "\n"; }
+std::string to_line(const json::object& message) {
+  return to_valid_utf8(json::serialize(message)) + "\n";
+}
 
 }  // namespace
 

@@ -37,11 +37,11 @@ bool is_known_version(std::string_view version) {
   return std::ranges::find(kVersions, version) != kVersions.end();
 }
 
-Server::Server(asio::io_context& loop, ServerSettings settings,
-               std::function<void(std::string)> send)
+Server::Server(asio::io_context& loop, ServerSettings settings, Send send, Unanswered unanswered)
     : loop_(loop),
       settings_(std::move(settings)),
       send_(std::move(send)),
+      unanswered_(std::move(unanswered)),
       bundles_(settings_.quotas),
       boxes_(loop, settings_.box) {}
 
@@ -205,7 +205,11 @@ asio::awaitable<void> Server::carry_call(json::value id, std::string name, ToolC
     line = error_line(id, kInternalError, fmt::format("a bug in glovebox: {}", problem.what()));
   }
   calls_.erase(json::serialize(id));
-  if (!*is_cancelled) send_(std::move(line));
+  if (!*is_cancelled) {
+    send_(std::move(line));
+  } else if (unanswered_) {
+    unanswered_(id);
+  }
 }
 
 std::shared_ptr<Repl> Server::current() {

@@ -53,8 +53,12 @@ using ToolResult = std::variant<ToolReply, BadArguments>;
 
 class Server {
  public:
-  // `send` takes whole lines, in their order.
-  Server(asio::io_context& loop, ServerSettings settings, std::function<void(std::string)> send);
+  using Send = std::function<void(std::string)>;
+  using Unanswered = std::function<void(const json::value& id)>;
+
+  // `send` takes whole lines, in their order. `unanswered` hears of calls that are over and get no
+  // answer, because the client cancelled them.
+  Server(asio::io_context& loop, ServerSettings settings, Send send, Unanswered unanswered = {});
 
   Result<void> open_log();
   // One line from the client. What is to be answered later is, through `send`.
@@ -105,7 +109,8 @@ class Server {
 
   asio::io_context& loop_;
   ServerSettings settings_;
-  std::function<void(std::string)> send_;
+  Send send_;
+  Unanswered unanswered_;
   BundleStore bundles_;
   BoxMaker boxes_;
   std::map<std::string, std::shared_ptr<Repl>, std::less<>> sessions_;

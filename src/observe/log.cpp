@@ -1,6 +1,7 @@
 #include "observe/log.h"
 
 #include "base/file.h"
+#include "base/utf8.h"
 
 #include <boost/json/serialize.hpp>
 
@@ -31,7 +32,7 @@ std::string line_of(std::string_view key, std::string_view value, boost::json::o
   if (!level.empty()) line["level"] = level;
   line[key] = value;
   for (auto& [name, field] : fields) line[name] = std::move(field);
-  return boost::json::serialize(line) + "\n";
+  return to_valid_utf8(boost::json::serialize(line)) + "\n";
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // A line is one write, so lines of several processes do not mix, and it is whole or, when the disk
 // is full, missing. The audit says who did what to which session under which policy; it holds no
-// secrets and no code.
+// secrets and no code. Whatever bytes a request brought, a line is valid JSON: what is no UTF-8
+// becomes U+FFFD.
 #pragma once
 
 #include "base/result.h"

@@ -212,7 +212,7 @@ void read_limits(ObjectReader& reader, CreateOrder& order,
     const double number = cpus->is_double() ? cpus->as_double() : 0;
     if (milli) {
       order.session.cpus_milli = *milli;
-    } else if (number > 0 && number < 10'000) {
+    } else if (number >= 0.001 && number < 10'000) {
       order.session.cpus_milli = static_cast<std::uint64_t>(number * 1'000);
     } else {
       inner.wrong("cpus", "a number such as 1.5");

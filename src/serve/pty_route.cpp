@@ -4,6 +4,7 @@
 // {"type":"resize","cols":80,"rows":24}, {"type":"signal","signal":"SIGINT"}, {"type":"ping"}. To
 // the client: {"type":"connected",...}, binary frames that begin with 1 and hold what the terminal
 // shows, {"type":"exit","exit_code":0}, {"type":"error","code":...,"message":...}.
+#include "base/utf8.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
 
@@ -88,7 +89,7 @@ asio::awaitable<void> read_client(std::shared_ptr<WebSocket> socket,
   run->cancel();
 }
 
-std::string text_of(const json::object& object) { return json::serialize(object); }
+std::string text_of(const json::object& object) { return to_valid_utf8(json::serialize(object)); }
 
 session::RunRequest terminal_run(const Call& call, const session::LiveSession& live) {
   session::RunRequest request;

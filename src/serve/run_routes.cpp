@@ -5,9 +5,11 @@
 #include "serve/run_order.h"
 #include "serve/until_gone.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <ranges>
 
 namespace glovebox::serve {
 namespace {
@@ -15,6 +17,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMostLog = 16 << 20;
+// The most boxes of one session whose background runs are remembered.
+constexpr std::size_t kMostBoxes = 4;
 
 // Sends what a run prints as it comes. The head of the answer leaves with the first event.
 class EventSink final : public session::OutputReader {
@@ -59,6 +63,16 @@ asio::awaitable<Answer> tell_dead(Call& call, const ApiError& why) {
   co_return already_sent();
 }
 
+// Remembers that a session's box has background runs. The oldest box makes room.
+void keep_box(Service& service, const std::string& session,
+              const std::shared_ptr<session::LiveSession>& live) {
+  auto& boxes = service.with_background[session];
+  if (std::ranges::find(boxes, live) != boxes.end()) return;
+  if (!boxes.empty()) live->share_spools(*boxes.back());
+  boxes.push_back(live);
+  if (boxes.size() > kMostBoxes) boxes.erase(boxes.begin());
+}
+
 asio::awaitable<Answer> run_in_background(Call& call, std::shared_ptr<session::LiveSession> live,
                                           RunOrder order) {
   CO_TRY(const session::SessionInfo info, find_session(call));
@@ -70,7 +84,8 @@ asio::awaitable<Answer> run_in_background(Call& call, std::shared_ptr<session::L
   order.run.error_output = session::ErrorOutput::Merged;
   CO_TRY(const session::BackgroundStatus status,
          or_refuse(co_await live->start_background(std::move(order.run))));
-  call.service.with_background.emplace(info.id, std::move(live));
+  CO_TRY_VOID(find_session(call));  // it may have been deleted meanwhile
+  keep_box(call.service, info.id, live);
   json::object answer;
   answer["session_id"] = info.id;
   answer["run_id"] = status.run_id;
@@ -89,13 +104,16 @@ Result<std::uint64_t, ApiError> cursor_of(const Request& request) {
   return cursor;
 }
 
+// The box that the run of this request is or was in: the newest that knows it.
 Result<const session::LiveSession*, ApiError> find_background(const Call& call,
                                                               const std::string& session) {
   const auto found = call.service.with_background.find(session);
-  if (found == call.service.with_background.end()) {
-    return refuse(404, "RUN_NOT_FOUND", "run not found");
+  if (found != call.service.with_background.end()) {
+    for (const auto& live : std::views::reverse(found->second)) {
+      if (live->background(call.request.parts.at(1))) return live.get();
+    }
   }
-  return found->second.get();
+  return refuse(404, "RUN_NOT_FOUND", "run not found");
 }
 
 struct SignalName {
@@ -156,6 +174,9 @@ asio::awaitable<Answer> run_logs(Call& call) {
   if (!log) co_return refuse(404, "RUN_NOT_FOUND", "run not found");
   Response answer = text_answer(200, std::move(log->bytes));
   answer.headers.push_back({"EXECD-ISOLATED-TAIL-CURSOR", std::to_string(log->next)});
+  if (log->skipped > 0) {
+    answer.headers.push_back({"X-Glovebox-Skipped", std::to_string(log->skipped)});
+  }
   co_return answer;
 }
 

@@ -188,6 +188,9 @@ std::vector<std::string> own_places(const ServiceSetup& setup) {
   }
   for (const TokenConfig& token : config.tokens) {
     if (!token.file.empty()) own.push_back(token.file);
+    // By its name a ceiling is one of the templates, which are no files.
+    std::error_code ignored;
+    if (std::filesystem::exists(token.ceiling, ignored)) own.push_back(token.ceiling);
   }
   for (std::string& path : own) path = std::filesystem::absolute(path).string();
   return own;

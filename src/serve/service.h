@@ -56,8 +56,10 @@ struct Service {
   std::vector<std::string> environment;   // of the service, NAME=value
   std::vector<std::string> secret_names;  // variables that hold tokens
   std::deque<session::SessionEvent> denials;
-  // Sessions that have had background runs: their records are asked for after the box is gone too.
-  std::map<std::string, std::shared_ptr<session::LiveSession>, std::less<>> with_background;
+  // Sessions that have had background runs, with the boxes those were in, oldest first: their
+  // records are asked for after the box is gone too. A recycle or a fork gives a session a new box.
+  std::map<std::string, std::vector<std::shared_ptr<session::LiveSession>>, std::less<>>
+      with_background;
   // Runs whose clients may come back, by their ids (resumable_run.h).
   std::map<std::string, std::shared_ptr<ResumableRun>, std::less<>> resumable;
   // Sessions that are being made, by the caller's name (room.h).

@@ -1,4 +1,5 @@
 // Sessions: made, listed, ended. Changes of them are in change_route.cpp.
+#include "base/utf8.h"
 #include "serve/create_order.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
@@ -120,6 +121,10 @@ asio::awaitable<Answer> delete_session(Call& call) {
   const std::string* keep = call.request.find_query("keep_layers");
   const auto fate =
       keep != nullptr && *keep == "true" ? session::LayerFate::Keep : session::LayerFate::Remove;
+  // Such layers are nobody's afterwards, and count for everybody.
+  if (fate == session::LayerFate::Keep && !call.identity.may(Scope::Admin)) {
+    co_return refuse(403, "FORBIDDEN", "keep_layers needs the scope admin");
+  }
   const std::string* used = call.request.find_query("if_used");
   if (used != nullptr && *used != call.service.manager.usage(info.id).value_or("")) {
     co_return refuse(409, "SESSION_WAS_USED", "the session was used since, and is still there");
@@ -145,7 +150,7 @@ namespace {
 
 std::string denial_frame(const session::SessionEvent& event) {
   return fmt::format("id: {}\nevent: denied\ndata: {}\n\n", event.number,
-                     json::serialize(event_json(event)));
+                     to_valid_utf8(json::serialize(event_json(event))));
 }
 
 // Denials that are remembered and came after the one that a client had last.

@@ -1,5 +1,6 @@
 #include "serve/sse.h"
 
+#include "base/utf8.h"
 #include "serve/http/date.h"
 
 #include <fmt/format.h>
@@ -9,8 +10,6 @@
 
 namespace glovebox::serve {
 namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 constexpr std::uint64_t kOnes = 0x0101010101010101;
 constexpr std::uint64_t kHighBits = 0x8080808080808080;
@@ -50,31 +49,6 @@ std::size_t end_of_plain(std::string_view text, std::size_t start) {
 
 unsigned char byte_at(std::string_view text, std::size_t i) {
   return static_cast<unsigned char>(text[i]);
-}
-
-// The length of the UTF-8 character at the front; 0 when there is none.
-std::size_t utf8_length(std::string_view text) {
-  const unsigned char first = byte_at(text, 0);
-  std::size_t length = 0;
-  unsigned char low = 0x80;
-  unsigned char high = 0xBF;
-  if (first >= 0xC2 && first <= 0xDF) {
-    length = 2;
-  } else if (first >= 0xE0 && first <= 0xEF) {
-    length = 3;
-    if (first == 0xE0) low = 0xA0;
-    if (first == 0xED) high = 0x9F;  // no surrogates
-  } else if (first >= 0xF0 && first <= 0xF4) {
-    length = 4;
-    if (first == 0xF0) low = 0x90;
-    if (first == 0xF4) high = 0x8F;
-  }
-  if (length == 0 || text.size() < length) return 0;
-  if (byte_at(text, 1) < low || byte_at(text, 1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if ((byte_at(text, i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
 }
 
 void append_escape(std::string& out, unsigned char c) {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 namespace glovebox::session {
 
@@ -35,8 +37,7 @@ Result<void> Spool::append(std::string_view bytes) {
 
 Result<BackgroundLog> Spool::read(std::uint64_t cursor, std::size_t most) const {
   BackgroundLog log;
-  const std::uint64_t oldest = size_ > kCapacity ? size_ - kCapacity : 0;
-  const std::uint64_t from = std::clamp(cursor, oldest, size_);
+  const std::uint64_t from = std::clamp(cursor, oldest(), size_);
   log.skipped = from > cursor ? from - cursor : 0;
   log.bytes.resize(std::min<std::uint64_t>({most, size_ - from, kCapacity}));
   std::size_t done = 0;
@@ -51,6 +52,42 @@ Result<BackgroundLog> Spool::read(std::uint64_t cursor, std::size_t most) const 
   }
   log.next = from + log.bytes.size();
   return log;
+}
+
+void Spool::drop() {
+  if (::ftruncate(file_.get(), 0) == 0) dropped_ = size_;
+}
+
+void SpoolShelf::add(const std::shared_ptr<Spool>& spool) {
+  std::erase_if(spools_, [](const auto& one) { return one.expired(); });
+  spools_.push_back(spool);
+}
+
+void SpoolShelf::add_all(const SpoolShelf& other) {
+  spools_.insert(spools_.end(), other.spools_.begin(), other.spools_.end());
+}
+
+void SpoolShelf::make_room(std::uint64_t bytes) {
+  const auto order = [](const std::shared_ptr<Spool>& spool) {
+    const WallTime over = spool->finished_at().value_or(WallTime::max());
+    return std::pair(over, Spool::kCapacity - spool->held());
+  };
+  std::uint64_t held = 0;
+  std::vector<std::shared_ptr<Spool>> holders;
+  for (const auto& one : spools_) {
+    const std::shared_ptr<Spool> spool = one.lock();
+    if (!spool || spool->held() == 0) continue;
+    held += spool->held();
+    holders.push_back(spool);
+  }
+  if (held + bytes <= kMostSpooled) return;
+  std::ranges::sort(holders, {}, order);
+  for (const std::shared_ptr<Spool>& spool : holders) {
+    if (held + bytes <= kMostSpooled) return;
+    held -= spool->held();
+    spool->drop();
+    held += spool->held();
+  }
 }
 
 }  // namespace glovebox::session

@@ -7,6 +7,7 @@
 #include <boost/asio/detached.hpp>
 
 #include <algorithm>
+#include <functional>
 
 namespace glovebox::session {
 namespace {
@@ -16,14 +17,19 @@ constexpr std::size_t kMaxRemembered = 256;
 
 class SpoolReader final : public OutputReader {
  public:
-  explicit SpoolReader(std::shared_ptr<Spool> spool) : spool_(std::move(spool)) {}
+  // `shelf` tells where the output is kept: a session's boxes come to share one.
+  SpoolReader(std::shared_ptr<Spool> spool, std::function<SpoolShelf&()> shelf)
+      : spool_(std::move(spool)), shelf_(std::move(shelf)) {}
 
   asio::awaitable<Result<void>> take(guest::Stream /*stream*/, std::string_view bytes) override {
+    const std::uint64_t growth = spool_->growth(bytes.size());
+    if (growth > 0) shelf_().make_room(growth);
     co_return spool_->append(bytes);
   }
 
  private:
   std::shared_ptr<Spool> spool_;
+  std::function<SpoolShelf&()> shelf_;
 };
 
 }  // namespace
@@ -62,14 +68,17 @@ asio::awaitable<Result<BackgroundStatus>> BoxSession::start_background(RunReques
 
 asio::awaitable<void> BoxSession::follow_background(std::shared_ptr<LiveRun> run,
                                                     std::string run_id) {
-  SpoolReader reader(background_.at(run_id).spool);
+  const std::shared_ptr<Spool> spool = background_.at(run_id).spool;
+  spools().add(spool);
+  SpoolReader reader(spool, [this]() -> SpoolShelf& { return spools(); });
   const auto result = co_await run->follow(reader);
   const auto found = background_.find(run_id);
   if (found == background_.end()) co_return;
   BackgroundStatus& status = found->second.status;
   status.running = false;
   status.finished_at = std::chrono::system_clock::now();
-  status.output_bytes = found->second.spool->size();
+  status.output_bytes = spool->size();
+  spool->finish(*status.finished_at);
   found->second.run.reset();
   if (result) {
     status.exit_code = result->code;

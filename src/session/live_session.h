@@ -105,6 +105,9 @@ class LiveSession : public std::enable_shared_from_this<LiveSession> {
   virtual Result<BackgroundLog> background_log(std::string_view run_id, std::uint64_t cursor,
                                                std::size_t most) const = 0;
   virtual Result<void> kill_background(std::string_view run_id) = 0;
+  // What background runs print has one bound for a session, so its boxes share it: this one and
+  // one that it had before.
+  void share_spools(const LiveSession& older);
 
   // Sends a signal to the run that has the session's shell. Code::NotFound when it has none.
   virtual Result<void> signal_shell_run(int signal) = 0;
@@ -113,7 +116,8 @@ class LiveSession : public std::enable_shared_from_this<LiveSession> {
   virtual asio::awaitable<Result<std::unique_ptr<FileJob>>> start_job(guest::StartJob job) = 0;
   // A file job without data, to its end.
   virtual asio::awaitable<Result<guest::JobOver>> job(guest::StartJob job) = 0;
-  // The entries of a List or Search, at most `most`; more is Code::Exhausted.
+  // The entries of a List or Search, at most `most` and 16 MiB of paths; more is
+  // Code::Exhausted.
   asio::awaitable<Result<std::vector<guest::Entry>>> entries(guest::StartJob job, std::size_t most);
 
   // Waits for the session's shell in the order of arrival and keeps it from starting runs until the
@@ -126,6 +130,10 @@ class LiveSession : public std::enable_shared_from_this<LiveSession> {
 
  protected:
   LiveSession() = default;
+  SpoolShelf& spools() { return *spools_; }
+
+ private:
+  std::shared_ptr<SpoolShelf> spools_ = std::make_shared<SpoolShelf>();
 };
 
 }  // namespace glovebox::session

@@ -134,7 +134,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
 }
 
 BoxSettings SessionManager::box_settings(const Prepared& prepared,
-                                         const std::shared_ptr<const std::string>& whose) {
+                                         const std::shared_ptr<const std::string>& id) {
   BoxSettings settings;
   settings.hello.workspace = prepared.home;
   settings.hello.shells.assign(std::begin(kShells), std::end(kShells));
@@ -142,11 +142,11 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared,
   settings.cgroup = prepared.plan.cgroup;
   settings.spool_directory = spool_directory_;
   const std::weak_ptr<bool> there = is_there_;
-  settings.on_end = [this, there, whose](const SessionEnd& end) {
-    if (!there.expired()) on_end(*whose, end);
+  settings.on_end = [this, there, id](const SessionEnd& end) {
+    if (!there.expired()) on_end(*id, end);
   };
-  settings.on_run = [this, there, whose](const RunRecord& run) {
-    if (!there.expired()) on_run(*whose, run);
+  settings.on_run = [this, there, id](const RunRecord& run) {
+    if (!there.expired()) on_run(*id, run);
   };
   return settings;
 }

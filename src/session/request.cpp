@@ -90,6 +90,10 @@ Result<void> check_values(const SessionRequest& request) {
   if (!has_policy && !request.policy.if_digest.empty()) {
     return fail(Code::Invalid, "if_policy needs a policy");
   }
+  // To the kernel's files 0 would mean that there is no limit.
+  if (request.cpus_milli && *request.cpus_milli == 0) {
+    return fail(Code::Invalid, "a share of the processors is at least 0.001");
+  }
   if (request.idle_timeout && request.idle_timeout->count() < 0) {
     return fail(Code::Invalid, "an idle timeout is not negative");
   }

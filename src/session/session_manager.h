@@ -125,8 +125,7 @@ class SessionManager final : public Manager {
                                                              const Origin& origin);
   asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
                                               const Origin& origin);
-  BoxSettings box_settings(const Prepared& prepared,
-                           const std::shared_ptr<const std::string>& whose);
+  BoxSettings box_settings(const Prepared& prepared, const std::shared_ptr<const std::string>& id);
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
   // The time, or a little after the last one when the clock was set back: sessions are told apart
   // by their order.

@@ -27,8 +27,9 @@ class StoreTest : public testing::Test {
   Result<void> await(asio::awaitable<Result<void>> work) {
     asio::io_context loop;
     Result<void> result;
-    asio::co_spawn(loop, std::move(work),
-                   [&](const std::exception_ptr&, Result<void> value) { result = std::move(value); });
+    asio::co_spawn(loop, std::move(work), [&](const std::exception_ptr&, Result<void> value) {
+      result = std::move(value);
+    });
     loop.run();
     return result;
   }

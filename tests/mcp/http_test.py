@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import threading
+import time
 import unittest
 
 from client import GLOVEBOX, PATIENCE
@@ -117,6 +119,62 @@ class Http(HttpTest):
         self.assertEqual([event.get("method") for event in events], ["notifications/progress", None])
         self.assertEqual(events[0]["params"]["message"], "p")
         self.assertEqual(events[1]["result"]["content"][0]["text"], "p\n")
+
+    def cancel(self, session, number):
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+        self.assertEqual(self.send("POST", note, {"Mcp-Session-Id": session})[0], 202)
+
+    def test_a_cancelled_call_ends_its_request(self):
+        session = self.initialize()
+        self.repl(session, "import time")
+        for meta, status, kind in (({}, 202, None), ({"progressToken": "t"}, 200, "text/event-stream")):
+            params = {"name": "repl", "arguments": {"input": "time.sleep(3)"}, "_meta": meta}
+            answers = []
+            thread = threading.Thread(target=lambda: answers.append(self.ask(session, "tools/call", params)), daemon=True)
+            thread.start()
+            time.sleep(1)
+            self.cancel(session, self.last_id)
+            thread.join(10)
+            self.assertEqual(len(answers), 1, "the request has ended")
+            self.assertEqual((answers[0][0], answers[0][1].get("Content-Type")), (status, kind))
+            self.assertNotIn('"id"', answers[0][2])
+            self.last_id -= 1
+            self.assertEqual(self.ask(session, "ping")[0], 200, "the id is free again")
+
+    def waits_to_be_closed(self):
+        """Whether the server holds a connection whose client is gone (CLOSE_WAIT)."""
+        with open("/proc/net/tcp") as table:
+            lines = [line.split() for line in table.readlines()[1:]]
+        return any(line[1].endswith(":%04X" % self.port) and line[3] == "08" for line in lines)
+
+    def call_and_hang_up(self, session, code, meta):
+        body = json.dumps({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": {
+            "name": "repl", "arguments": {"input": code}, "_meta": meta}})
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", "/mcp", body, {"Authorization": "Bearer " + TOKEN, "Mcp-Session-Id": session,
+                                                  "Accept": "application/json, text/event-stream"})
+        time.sleep(1)
+        connection.close()
+
+    def test_a_client_that_is_forgotten_while_a_call_goes_on(self):
+        for meta in ({}, {"progressToken": "t"}):
+            session = self.initialize()
+            self.repl(session, "import time")
+            self.call_and_hang_up(session, "time.sleep(60)", meta)
+            time.sleep(1)
+            self.assertEqual(self.send("DELETE", headers={"Mcp-Session-Id": session})[0], 200)
+            self.assertEqual(self.repl(self.initialize(), "1+1"), "2\n")
+
+    def test_a_client_that_hangs_up_frees_its_connection_and_ends_no_call(self):
+        session = self.initialize()
+        self.repl(session, "import time")
+        for meta in ({}, {"progressToken": "t"}):
+            self.call_and_hang_up(session, "time.sleep(4); x = 5", meta)
+            time.sleep(1)
+            self.assertFalse(self.waits_to_be_closed())
+            time.sleep(3)
+            self.assertEqual(self.repl(session, "x"), "5\n")
+            self.repl(session, "del x")
 
     def test_nobody_gets_in_without_the_token(self):
         for more in ({"token": None}, {"token": "another"}, {"headers": {"Origin": "http://example.com"}}):

@@ -218,6 +218,17 @@ class Ceilings(ServiceTest):
             self.assertStatus(answer, 400)
             self.assertIn(f"limit.{limit}", answer.json["message"])
 
+    def test_hardly_any_processor_is_not_all_of_them(self):
+        for cpus in (0.0001, "0", 0):
+            self.assertStatus(self.ask(limits={"cpus": cpus}), 400)
+        self.assertStatus(self.ask(limits={"cpus": 0.001}), 201)
+
+    def test_layers_that_would_be_nobodys_are_not_kept(self):
+        session = self.ask().json["session_id"]
+        path, headers = f"/v1/isolated/session/{session}", {"X-EXECD-ACCESS-TOKEN": "secret-of-small"}
+        self.assertStatus(self.service.request("DELETE", path + "?keep_layers=true", headers=headers), 403)
+        self.assertStatus(self.service.get(path, headers=headers), 200)
+
     def test_workspaces_are_bounded(self):
         answer = self.ask(workspace={"path": self.service.workspace(self.name), "mode": "rw"})
         self.assertStatus(answer, 400)

@@ -530,6 +530,43 @@ class Background(ServiceTest):
         self.assertStatus(answer, 200)
         self.assertNotEqual(self.wait(session, run)["exit_code"], 0)
 
+    def test_runs_of_a_box_before_a_recycle_and_after_it_are_found(self):
+        session = self.session()
+        runs = []
+        for number in range(6):
+            runs.append(self.start(session, f"echo {number}"))
+            self.wait(session, runs[-1])
+            self.assertEqual(session.get(runs[-1] + "/logs").body, b"%d\n" % number)
+            self.assertStatus(session.post("/recycle"), 200)
+        found = [session.get(run).status for run in runs]
+        self.assertEqual(found, [404, 404, 200, 200, 200, 200], "those of the last four boxes")
+        self.assertEqual(session.get(runs[3] + "/logs").body, b"3\n")
+
+    def spooled(self):
+        """Bytes in files without names that the service holds for output."""
+        spool = str(self.service.state / "spool")
+        files = Path(f"/proc/{self.service.process.pid}/fd")
+        return sum(file.stat().st_blocks * 512 for file in files.iterdir()
+                   if os.readlink(file).startswith(spool))
+
+    def test_all_logs_of_a_session_together_are_bounded(self):
+        session = self.session()
+        mebi = 1 << 20
+        runs = [self.start(session, "head -c 16777216 /dev/zero; echo") for _ in range(2)]
+        for run in runs:
+            self.wait(session, run)
+        for _ in range(4):
+            runs.append(self.start(session, "head -c 16777215 /dev/zero; echo"))
+            self.wait(session, runs[-1])
+            if len(runs) == 4:
+                self.assertStatus(session.post("/recycle"), 200)
+        self.assertLessEqual(self.spooled(), 64 * mebi + mebi)
+        logs = [session.get(run + "/logs") for run in runs]
+        self.assertEqual([len(log.body) for log in logs], [0, 0] + [16 * mebi] * 4)
+        self.assertEqual([log.headers["X-Glovebox-Skipped"] for log in logs],
+                         [str(16 * mebi + 1)] * 2 + [None] * 4)
+        self.assertEqual(session.get(runs[0]).json["exit_code"], 0, "the record stays")
+
 
 class Files(ServiceTest):
     def test_rw_is_seen_on_the_host_and_by_the_api(self):
@@ -596,6 +633,32 @@ class Files(ServiceTest):
             session.write(name, name)
             self.assertEqual(session.read(name), name)
         self.assertIn("filename*=UTF-8''%C3%A4.txt", session.download("\u00e4.txt").headers["Content-Disposition"])
+
+    def test_names_that_are_no_utf8_leave_answers_json(self):
+        session = self.session()
+        session.out("touch $'a\\xffb' $'cut\\xc3'")
+        names = {"a\ufffdb", "cut\ufffd"}
+        for answer in (session.list(session.workspace), session.search(session.workspace)):
+            paths = {os.path.basename(entry["path"]) for entry in json.loads(answer.body.decode())}
+            self.assertLessEqual(names, paths)
+        info = session.get("/files/info?path=a%FFb")
+        self.assertStatus(info, 200)
+        self.assertIn("a\ufffdb", json.loads(info.body.decode()))
+        commit = session.post("/commit")
+        json.loads(commit.body.decode())
+
+    def test_long_paths_are_bounded_together(self):
+        session = self.session()
+        session.write("deep.py", "import os\n"
+                      "os.mkdir('zz'); os.chdir('zz')\n"
+                      "for _ in range(14): os.mkdir('d' * 240); os.chdir('d' * 240)\n"
+                      "for i in range(5500): open(f'f{i}', 'w').close()\n")
+        session.out("python3 deep.py")
+        answer = session.search("zz", "**")
+        self.assertStatus(answer, 429, "TOO_MANY_REQUESTS")
+        self.assertIn("paths of the entries", answer.json["message"])
+        self.assertEqual(session.out("echo here"), "here")
+        self.assertEqual(len(session.list("zz", 1).json), 1)
 
     def test_upload_refusals(self):
         session = self.session()
@@ -749,6 +812,17 @@ class Knowing(ServiceTest):
             self.assertIn(act, acts)
         self.assertNotIn("not-in-the-audit", (self.service.base / "service/audit").read_text())
         self.assertEqual((self.service.base / "service/audit").stat().st_mode & 0o777, 0o600)
+
+    def test_whatever_bytes_come_the_audit_and_the_log_are_json(self):
+        with socket.create_connection(("127.0.0.1", self.service.port), timeout=10) as client:
+            client.sendall(b'GET /\xff\xfe"x HTTP/1.1\r\nHost: a\r\nOrigin: http://example.com\r\n'
+                           b'Connection: close\r\n\r\n')
+            while client.recv(65536):
+                pass
+        for name in ("service/audit", "log"):
+            lines = (self.service.base / name).read_bytes().decode().splitlines()
+            paths = [json.loads(line).get("path") for line in lines if line.startswith("{")]
+            self.assertIn('/\ufffd\ufffd"x', paths)
 
     def test_metrics_in_both_forms(self):
         self.session().out("true")

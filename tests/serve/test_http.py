@@ -121,6 +121,25 @@ class Malformed(ServiceTest):
                 self.assertIn(b'"code"', answer, data)
         self.assertStatus(self.service.get("/ping"), 200)
 
+    def assertBegins(self, answer, status):
+        self.assertTrue(answer.startswith(b"HTTP/1.1 %d " % status), answer[:200])
+
+    def test_the_head_of_a_chunk_and_a_trailer_are_bounded(self):
+        start = b"POST /v1/isolated/session HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for rest in (b"1;" + b"a" * 200_000, b"0\r\nX: " + b"a" * 200_000, b"0\r\nX: " + b"a" * 70_000 + b"\r\n\r\n"):
+            self.assertBegins(exchange(self.service, start + rest), 400)
+
+    def test_another_transfer_encoding_is_refused_and_its_body_no_request(self):
+        for coding in (b"xchunked", b"gzip", b"chunked, identity"):
+            answer = exchange(self.service, b"POST /ping HTTP/1.1\r\nTransfer-Encoding: " + coding +
+                              b"\r\n\r\nGET /ping HTTP/1.1\r\n\r\n")
+            self.assertBegins(answer, 400)
+            self.assertEqual(answer.count(b"HTTP/1.1 "), 1, answer)
+
+    def test_a_refusal_does_not_wait_for_a_body_without_end(self):
+        self.assertBegins(exchange(self.service, b"POST /nowhere HTTP/1.1\r\n"
+                                    b"Content-Length: 18446744073709551615\r\n\r\nabcd"), 404)
+
     def test_random_bytes_do_no_harm(self):
         source = open("/dev/urandom", "rb")
         seeds = [b"POST /v1/isolated/session HTTP/1.1\r\nContent-Length: 20\r\n\r\n",

@@ -238,6 +238,11 @@ std::optional<Response> Connection::take_request() {
   begun_ = finished_ = timed_out_ = body_broke_ = false;
   body_step_ = 0;
   pending_head_.clear();
+  // Whoever stands before us may read such a body otherwise, and take its end for a request.
+  if (request_.find_header("transfer-encoding") != nullptr && !parser_->chunked()) {
+    close_ = true;
+    return refusal(400, "INVALID_REQUEST", "the only Transfer-Encoding is chunked");
+  }
   if (mark != std::string_view::npos) {
     auto query = parse_query(target.substr(mark + 1));
     if (!query) return refusal(400, "INVALID_REQUEST", "the query of the request is malformed");
@@ -312,6 +317,7 @@ asio::awaitable<Connection::After> Connection::answer(Response response) {
 asio::awaitable<bool> Connection::drain_body() {
   // A client that waits for "100 Continue" has not sent its body and may never do so.
   if (continue_wanted_ || body_broke_) co_return false;
+  if (request_.content_length && *request_.content_length > kMostDrained) co_return false;
   std::array<char, 16 << 10> away;
   std::size_t drained = 0;
   while (!parser_->is_done()) {
@@ -347,6 +353,24 @@ asio::awaitable<Result<void>> Connection::send_continue() {
   co_return co_await write(pieces);
 }
 
+// How much of the buffer the parser took. It throws at trailers that no string can hold.
+std::size_t Connection::feed_parser(boost::system::error_code& problem) {
+  if (buffer_.size() == 0) return 0;
+  try {
+    const std::size_t used = parser_->put(buffer_.data(), problem);
+    buffer_.consume(used);
+    return used;
+  } catch (const std::exception&) {
+    problem = http::error::bad_value;
+    return 0;
+  }
+}
+
+tl::unexpected<Error> Connection::late_body() {
+  body_broke_ = true;
+  return fail(Code::Exhausted, "the body did not come in time");
+}
+
 asio::awaitable<Result<std::size_t>> Connection::read_some(std::span<char> into) {
   if (parser_->is_done()) co_return std::size_t{0};
   if (continue_wanted_) CO_TRY_VOID(co_await send_continue());
@@ -354,14 +378,12 @@ asio::awaitable<Result<std::size_t>> Connection::read_some(std::span<char> into)
   body.data = into.data();
   body.size = into.size();
   body.more = true;
+  // It may have been over while nobody read.
+  if (timed_out_) co_return late_body();
   if (waiting_ != Wait::Body) wait_for(Wait::Body, server_.limits_.body);
   for (;;) {
     boost::system::error_code problem;
-    std::size_t used = 0;
-    if (buffer_.size() > 0) {
-      used = parser_->put(buffer_.data(), problem);
-      buffer_.consume(used);
-    }
+    const std::size_t used = feed_parser(problem);
     const bool starving = buffer_.size() == 0 || used == 0 || problem == http::error::need_more;
     if (problem && problem != http::error::need_buffer && problem != http::error::need_more) {
       body_broke_ = true;
@@ -373,10 +395,15 @@ asio::awaitable<Result<std::size_t>> Connection::read_some(std::span<char> into)
       co_return produced;
     }
     if (!starving) continue;  // the head of a chunk was read, and its bytes are here
+    // What is left is the head of a chunk or a trailer that has no end.
+    if (buffer_.size() > server_.limits_.header_bytes) {
+      body_broke_ = true;
+      co_return fail(Code::Invalid, "the body is malformed: the head of a chunk is too long");
+    }
     const bool more = co_await fill_buffer(kReadSize);
     if (!more) {
       body_broke_ = true;
-      if (timed_out_) co_return fail(Code::Exhausted, "the body did not come in time");
+      if (timed_out_) co_return late_body();
       co_return fail_os(ECONNRESET, "read the body");
     }
   }

@@ -61,6 +61,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   // Nothing when the head is there; else how to end.
   asio::awaitable<std::optional<Response>> read_head();
   asio::awaitable<bool> fill_buffer(std::size_t most);
+  std::size_t feed_parser(boost::system::error_code& problem);
+  tl::unexpected<Error> late_body();
   // What is wrong with the request that was read; nothing when it can be handled.
   std::optional<Response> take_request();
   asio::awaitable<After> serve_one();

@@ -1,5 +1,7 @@
 #include "serve/http/message.h"
 
+#include "base/utf8.h"
+
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
@@ -77,7 +79,7 @@ Response empty_answer() { return Response{.status = 200, .headers = {}, .body = 
 Response json_answer(int status, const boost::json::value& body) {
   return Response{.status = status,
                   .headers = {{"Content-Type", "application/json; charset=utf-8"}},
-                  .body = boost::json::serialize(body)};
+                  .body = to_valid_utf8(boost::json::serialize(body))};
 }
 
 Response text_answer(int status, std::string body, std::string_view type) {

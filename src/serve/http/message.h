@@ -62,6 +62,7 @@ inline Response already_sent() {
 
 // 200 with Content-Length 0: clients take a missing length for a body that was cut off.
 Response empty_answer();
+// Names of a box's files are in many answers: bytes that are no UTF-8 become U+FFFD.
 Response json_answer(int status, const boost::json::value& body);
 Response text_answer(int status, std::string body,
                      std::string_view type = "text/plain; charset=utf-8");

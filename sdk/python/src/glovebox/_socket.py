@@ -183,8 +183,9 @@ class BlockingLink:
             error = problem
         except OSError:
             pass  # closed on this side, or gone on the other: the same end
-        self._on_lost(error or self._wire.lost())
-        self._socket.close()
+        finally:  # also after a bug: somebody may be waiting for an answer
+            self._on_lost(error or self._wire.lost())
+            self._socket.close()
 
     async def close(self) -> None:
         """Says good-bye without waiting for an answer; the reading thread ends with the connection."""
