@@ -43,10 +43,11 @@ Result<void> let_reopen(int fd) {
 }
 
 // A file can be written, a socket be connected elsewhere: of those the box gets the bytes alone.
-bool has_more_than_bytes(int fd) {
+Result<bool> has_more_than_bytes(int fd) {
   struct stat info{};
-  if (::fstat(fd, &info) != 0 || S_ISSOCK(info.st_mode)) return true;
-  return S_ISREG(info.st_mode) && (::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fstat(fd, &info) != 0) return fail_os(errno, "look at a stream");
+  return S_ISSOCK(info.st_mode) || (S_ISREG(info.st_mode) && (flags & O_ACCMODE) != O_RDONLY);
 }
 
 // The box's end of a pipe; what comes out at the other goes to `fd`, or comes from there.
@@ -89,13 +90,14 @@ Result<Connection> connect_streams(Counting counting) {
   Connection connection;
   for (int fd = 0; fd < 3; ++fd) {
     TRY_VOID(check_stream(fd));
+    TRY(const bool has_more, has_more_than_bytes(fd));
     auto& place = connection.for_box.at(static_cast<std::size_t>(fd));
     if (::isatty(fd) == 1) {
       place = -1;
       connection.streams.has_terminal = true;
       if (fd == 0) connection.streams.terminal_input = 0;
       if (connection.streams.terminal_output < 1) connection.streams.terminal_output = fd;
-    } else if (has_more_than_bytes(fd) || (fd != 0 && counting == Counting::On)) {
+    } else if (has_more || (fd != 0 && counting == Counting::On)) {
       using Direction = launch::Relay::Direction;
       TRY(place, relay(fd, fd == 0 ? Direction::IntoBox : Direction::OutOfBox, connection));
     } else {
