@@ -4,6 +4,8 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <linux/limits.h>
+#include <unistd.h>
 
 namespace glovebox {
 
@@ -51,6 +53,17 @@ Result<void> write_control_at(BorrowedFd dir, const std::string& path, std::stri
   if (n < 0) return fail_os(errno, "write '{}' to {}", text, path);
   if (static_cast<std::size_t>(n) != text.size()) return fail_os(EIO, "short write to {}", path);
   return {};
+}
+
+Result<std::string> path_of(BorrowedFd fd) {
+  std::array<char, PATH_MAX> text{};
+  const std::string link = fmt::format("/proc/self/fd/{}", fd.get());
+  const ssize_t size = ::readlink(link.c_str(), text.data(), text.size());
+  if (size <= 0) return fail_os(errno, "find out where a file is");
+  if (static_cast<std::size_t>(size) == text.size()) {
+    return fail_os(ENAMETOOLONG, "find out where a file is");
+  }
+  return std::string(text.data(), static_cast<std::size_t>(size));
 }
 
 Result<void> write_control(const std::string& path, std::string_view text) {

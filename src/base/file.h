@@ -21,6 +21,10 @@ Result<std::string> read_file_at(BorrowedFd dir, const std::string& path,
                                  std::size_t limit = 1 << 20);
 Result<std::string> read_fd(BorrowedFd fd, std::size_t limit);
 
+// Where an open file is now, as the kernel tells it; one that was removed has " (deleted)" behind
+// its name. A path longer than PATH_MAX is an error, never a cut one.
+Result<std::string> path_of(BorrowedFd fd);
+
 // Writes all of `text` to an existing file in one open/write/close. Kernel control files take their
 // value in a single write, so a short write is an error.
 Result<void> write_control(const std::string& path, std::string_view text);
