@@ -143,6 +143,10 @@ Result<Channel> Channel::parse(std::string_view text) {
   return parse_single_part<Channel, ChannelName>(text);
 }
 
+Result<Syscalls> Syscalls::parse(std::string_view text) {
+  return parse_single_part<Syscalls, SyscallGroupName>(text);
+}
+
 std::optional<BudgetTerm> find_budget(const Capability& capability) {
   return std::visit(
       [](const auto& value) -> std::optional<BudgetTerm> {

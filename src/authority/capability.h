@@ -160,11 +160,20 @@ struct Channel {
   friend std::strong_ordering operator<=>(const Channel&, const Channel&) = default;
 };
 
+// Calling the system calls of a group that ordinary programs do without, so that the filter of a
+// box refuses them unless this is granted.
+struct Syscalls {
+  SyscallGroupName name;
+  static Result<Syscalls> parse(std::string_view text);  // "sysv-ipc"
+  std::string value_text() const { return name.text(); }
+  friend std::strong_ordering operator<=>(const Syscalls&, const Syscalls&) = default;
+};
+
 using Capability =
     std::variant<ReadPath, WritePath, ExecPath, ConnectTCP, ListenTCP, ConnectUnix, ResolveName,
-                 Import, Env, Secret, Subprocess, Clock, Random, Channel, CpuBudget, MemoryBudget,
-                 PidsBudget, WallBudget, DiskBudget, InodeBudget, OutputBudget, OpenFilesBudget,
-                 ConnectionsBudget, EgressBytesBudget, ConnectRateBudget>;
+                 Import, Env, Secret, Subprocess, Clock, Random, Channel, Syscalls, CpuBudget,
+                 MemoryBudget, PidsBudget, WallBudget, DiskBudget, InodeBudget, OutputBudget,
+                 OpenFilesBudget, ConnectionsBudget, EgressBytesBudget, ConnectRateBudget>;
 
 // A budget whose kind is known only at run time, and the capability made of one.
 struct BudgetTerm {

@@ -51,6 +51,7 @@ void put(json::object& out, const Subprocess& subprocess) {
 void put(json::object&, const Clock&) {}
 void put(json::object&, const Random&) {}
 void put(json::object& out, const Channel& channel) { out["name"] = channel.name.text(); }
+void put(json::object& out, const Syscalls& group) { out["name"] = group.name.text(); }
 template <BudgetKind K>
 void put(json::object& out, const Budget<K>& budget) {
   const std::string_view field = field_name(info(K).unit);
@@ -150,7 +151,7 @@ constexpr KindCodec budget_codec() {
 }
 
 // In the order of the variant, so that a capability's index finds its kind.
-constexpr std::array<KindCodec, 25> kCodecs{{
+constexpr std::array<KindCodec, 26> kCodecs{{
     {"read_path", read_path<ReadPath>},
     {"write_path", read_path<WritePath>},
     {"exec_path", read_path<ExecPath>},
@@ -165,6 +166,7 @@ constexpr std::array<KindCodec, 25> kCodecs{{
     {"clock", read_nothing<Clock>},
     {"random", read_nothing<Random>},
     {"channel", read_name<Channel>},
+    {"syscalls", read_name<Syscalls>},
     budget_codec<BudgetKind::Cpu>(),
     budget_codec<BudgetKind::Memory>(),
     budget_codec<BudgetKind::Pids>(),

@@ -36,6 +36,7 @@ constexpr Pair kPairs[] = {
     {"clock", R"({"kind":"clock"})"},
     {"random", R"({"kind":"random"})"},
     {"channel=jobs", R"({"kind":"channel","name":"jobs"})"},
+    {"syscalls=sysv-ipc", R"({"kind":"syscalls","name":"sysv-ipc"})"},
     {"cpu=500ms", R"({"kind":"cpu_budget","ms":500})"},
     {"memory=9223372036854775807", R"({"kind":"memory_budget","bytes":9223372036854775807})"},
     {"pids=1", R"({"kind":"pids_budget","count":1})"},

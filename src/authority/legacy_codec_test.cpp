@@ -115,8 +115,8 @@ TEST(LegacyCodec, WritesSecretsAsReferences) {
 
 TEST(LegacyCodec, RefusesTermsWithoutALegacyForm) {
   for (const char* term :
-       {"exec=/a", "listen=*:80", "unix=/a", "resolve=a.com", "env=A", "channel=a", "memory=1",
-        "connect=*:80", "connect=a.com:*", "connect=10.0.0.0/8:80", "import=a.*"}) {
+       {"exec=/a", "listen=*:80", "unix=/a", "resolve=a.com", "env=A", "channel=a", "syscalls=numa",
+        "memory=1", "connect=*:80", "connect=a.com:*", "connect=10.0.0.0/8:80", "import=a.*"}) {
     EXPECT_EQ(encode_legacy(grants({term})).error().code, Code::Unsupported) << term;
   }
   const std::vector<Rule> denial{{Effect::Deny, *parse_term("read=/a")}};

@@ -3,6 +3,7 @@
 #include "authority/plain_text.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 namespace glovebox::authority {
@@ -39,6 +40,18 @@ Result<void> SecretGrammar::check(std::string_view text) {
 
 Result<void> ChannelGrammar::check(std::string_view text) {
   return check_plain_name("channel", text);
+}
+
+std::span<const std::string_view> syscall_groups() {
+  static constexpr std::array<std::string_view, 9> kGroups{
+      "ioctl", "mqueue", "numa", "prctl", "sched", "shadow-stack", "splice", "sync", "sysv-ipc"};
+  return kGroups;
+}
+
+Result<void> SyscallGroupGrammar::check(std::string_view text) {
+  if (std::ranges::count(syscall_groups(), text) != 0) return {};
+  return fail(Code::Invalid, "syscalls {}: no such group of system calls (one of: {})",
+              quoted(text), fmt::join(syscall_groups(), ", "));
 }
 
 Result<void> EnvNameGrammar::check(std::string_view text) {

@@ -5,6 +5,7 @@
 #include "base/result.h"
 
 #include <compare>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,8 +52,16 @@ struct CommandGrammar {
   static Result<void> check(std::string_view text);
 };
 
+// A group of system calls that the filter refuses unless it is granted; one of syscall_groups().
+struct SyscallGroupGrammar {
+  static Result<void> check(std::string_view text);
+};
+// docs/reference/policy.md says what each brings back.
+std::span<const std::string_view> syscall_groups();
+
 using SecretName = CheckedText<SecretGrammar>;
 using ChannelName = CheckedText<ChannelGrammar>;
+using SyscallGroupName = CheckedText<SyscallGroupGrammar>;
 using EnvName = CheckedText<EnvNameGrammar>;
 using EnvValue = CheckedText<EnvValueGrammar>;
 using CommandName = CheckedText<CommandGrammar>;

@@ -237,6 +237,9 @@ Places places(const Random&, Effect effect) {
 Places places(const Channel& channel, Effect effect) {
   return {at_place(Ground::Channels, with_end(channel.name.text()), {0, 0}, effect)};
 }
+Places places(const Syscalls& group, Effect effect) {
+  return {at_place(Ground::Syscalls, with_end(group.name.text()), {0, 0}, effect)};
+}
 template <BudgetKind K>
 Places places(const Budget<K>&, Effect) {
   return {};
@@ -256,6 +259,7 @@ Capability single_from(Ground ground, std::string_view key) {
     case Ground::Variables: return env_from(key);
     case Ground::Secrets: return Secret{sure(SecretName::parse(without_end(key)))};
     case Ground::Channels: return Channel{sure(ChannelName::parse(without_end(key)))};
+    case Ground::Syscalls: return Syscalls{sure(SyscallGroupName::parse(without_end(key)))};
     case Ground::Random: return Random{};
     default: GLOVEBOX_CHECK(ground == Ground::Clock); return Clock{};
   }

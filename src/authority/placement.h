@@ -24,7 +24,7 @@ namespace glovebox::authority {
 //   Imports    dotted parts                      0
 //   Variables  name, or name and value           0 pass on the caller's, 1 set
 //   Commands   the command                       0 plain, 1 as a shell-like string
-//   Secrets, Channels: the name; Clock, Random: the empty key; facet 0
+//   Secrets, Channels, Syscalls: the name; Clock, Random: the empty key; facet 0
 enum class Ground : std::uint8_t {
   Paths,
   Connect,
@@ -37,8 +37,9 @@ enum class Ground : std::uint8_t {
   Clock,
   Random,
   Channels,
+  Syscalls,
 };
-inline constexpr std::size_t kGroundCount = 11;
+inline constexpr std::size_t kGroundCount = 12;
 
 inline constexpr Facet kReadFacet = 0, kWriteFacet = 1, kExecFacet = 2, kUnixFacet = 3;
 

@@ -68,6 +68,9 @@ Result<void> refuse_double_keys(std::string_view text, const json::parse_options
   json::basic_parser<DoubleKeyFinder> parser(options);
   json::error_code error;
   parser.write_some(/*more=*/false, text.data(), text.size(), error);
+  if (error == json::error::too_deep) {
+    return fail(Code::Invalid, "JSON: nested deeper than {} levels", options.max_depth);
+  }
   if (error) return fail(Code::Invalid, "JSON: {}", error.message());
   const auto& key = parser.handler().double_key();
   if (key) return fail(Code::Invalid, "JSON: an object has the key {} twice", quoted(*key));

@@ -25,7 +25,7 @@ Result<Capability> parse_shell(std::string_view value) {
 }
 
 // In the order of the variant, so that a capability's index finds its word.
-constexpr std::array<Word, 25> kWords{{
+constexpr std::array<Word, 26> kWords{{
     {"read", parse_as<ReadPath>},
     {"write", parse_as<WritePath>},
     {"exec", parse_as<ExecPath>},
@@ -40,6 +40,7 @@ constexpr std::array<Word, 25> kWords{{
     {"clock", parse_as<Clock>},
     {"random", parse_as<Random>},
     {"channel", parse_as<Channel>},
+    {"syscalls", parse_as<Syscalls>},
     {info(BudgetKind::Cpu).word, parse_as<CpuBudget>},
     {info(BudgetKind::Memory).word, parse_as<MemoryBudget>},
     {info(BudgetKind::Pids).word, parse_as<PidsBudget>},

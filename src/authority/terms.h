@@ -8,6 +8,7 @@
 //   import                   = module            env         = NAME or NAME=value
 //   secret channel           = name              subprocess  = command[,command...]
 //   clock random             no value            subprocess_shell = the same, strings allowed
+//   syscalls                 = group
 //   cpu wall = duration    memory disk output egress_bytes = bytes
 //   pids inodes open_files connections = count             connect_rate = count/s
 #pragma once

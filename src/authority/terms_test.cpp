@@ -22,6 +22,7 @@ constexpr const char* kOneOfEach[] = {
     "clock",
     "random",
     "channel=jobs",
+    "syscalls=sysv-ipc",
     "cpu=500ms",
     "memory=1024",
     "pids=3",
