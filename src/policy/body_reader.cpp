@@ -251,6 +251,7 @@ class BodyReader {
     read_section(value, *find_section("subprocess"));
   }
   void read_channels(const DocumentNode& value) { read_section(value, *find_section("channels")); }
+  void read_syscalls(const DocumentNode& value) { read_section(value, *find_section("syscalls")); }
 
   void read_switch(const DocumentNode& value, std::string_view key) {
     enum class Switch : std::uint8_t { Allow, Deny };
@@ -388,7 +389,7 @@ class BodyReader {
 };
 
 void BodyReader::read_key(const DocumentNode& key, const DocumentNode& value) {
-  static constexpr std::array<KeyReader, 20> kReaders{{
+  static constexpr std::array<KeyReader, 21> kReaders{{
       {"description", &BodyReader::read_description},
       {"extends", &BodyReader::read_extends},
       {"fs", &BodyReader::read_fs},
@@ -399,6 +400,7 @@ void BodyReader::read_key(const DocumentNode& key, const DocumentNode& value) {
       {"secrets", &BodyReader::read_secrets},
       {"subprocess", &BodyReader::read_subprocess},
       {"channels", &BodyReader::read_channels},
+      {"syscalls", &BodyReader::read_syscalls},
       {"clock", &BodyReader::read_clock},
       {"random", &BodyReader::read_random},
       {"rules", &BodyReader::read_rules},

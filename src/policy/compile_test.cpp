@@ -217,7 +217,8 @@ TEST(CompileDiagnostics, UnknownKeysAreNamedWithTheNearest) {
             "x.yaml:2:3: unknown key 'conect'; did you mean 'connect'?\n"
             "x.yaml:3:1: unknown key 'mem'; did you mean 'memory'?\n"
             "x.yaml:4:1: unknown key 'zebra'; one of: description, extends, fs, net, tcp, imports, "
-            "env, secrets, subprocess, channels, clock, random, rules, cpu_ms, cpu, memory, wall, "
+            "env, secrets, subprocess, channels, syscalls, clock, random, rules, cpu_ms, cpu, "
+            "memory, wall, "
             "pids, disk, inodes, output, open_files, connections, egress_bytes, connect_rate, "
             "cpus, backend, workspace, waive, allows, refuses, version, defaults, sandboxes\n");
   EXPECT_EQ(refusal("fs: [{raed: /srv}]\nsubprocess: {shel: [x]}\nfs2: 1"),

@@ -14,6 +14,7 @@ using Words = std::array<Word, N>;
 constexpr Words<1> kRead{"read"}, kWrite{"write"}, kExec{"exec"};
 constexpr Words<1> kConnect{"connect"}, kListen{"listen"}, kResolve{"resolve"}, kUnix{"unix"};
 constexpr Words<1> kImport{"import"}, kEnv{"env"}, kSecret{"secret"}, kChannel{"channel"};
+constexpr Words<1> kSyscalls{"syscalls"};
 constexpr Words<1> kCommand{"subprocess"}, kShell{"subprocess_shell"};
 // A path that is denied is out of reach in every way.
 constexpr Words<3> kWholePath{"read", "exec", "unix"};
@@ -48,8 +49,9 @@ constexpr std::array<Action, 2> kImportActions = allow_and_deny(kImport);
 constexpr std::array<Action, 2> kEnvActions = allow_and_deny(kEnv);
 constexpr std::array<Action, 2> kSecretActions = allow_and_deny(kSecret);
 constexpr std::array<Action, 2> kChannelActions = allow_and_deny(kChannel);
+constexpr std::array<Action, 2> kSyscallActions = allow_and_deny(kSyscalls);
 
-constexpr std::array<Section, 7> kSections{{
+constexpr std::array<Section, 8> kSections{{
     {"fs", kFsActions, "", "fs: {read: [/srv/data]}"},
     {"net", kNetActions, "", "net: {connect: [\"api.example.com:443\"]}"},
     {"imports", kImportActions, "allow", "imports: [json]"},
@@ -57,14 +59,16 @@ constexpr std::array<Section, 7> kSections{{
     {"secrets", kSecretActions, "allow", "secrets: [api-key]"},
     {"subprocess", kSubprocessActions, "allow", "subprocess: [git]"},
     {"channels", kChannelActions, "allow", "channels: [jobs]"},
+    {"syscalls", kSyscallActions, "allow", "syscalls: [sysv-ipc]"},
 }};
 
-constexpr Words<31> kBodyKeys{
-    "description", "extends",     "fs",           "net",          "tcp",    "imports", "env",
-    "secrets",     "subprocess",  "channels",     "clock",        "random", "rules",   "cpu_ms",
-    "cpu",         "memory",      "wall",         "pids",         "disk",   "inodes",  "output",
-    "open_files",  "connections", "egress_bytes", "connect_rate", "cpus",   "backend", "workspace",
-    "waive",       "allows",      "refuses"};
+constexpr Words<32> kBodyKeys{
+    "description",  "extends",      "fs",         "net",      "tcp",        "imports",
+    "env",          "secrets",      "subprocess", "channels", "syscalls",   "clock",
+    "random",       "rules",        "cpu_ms",     "cpu",      "memory",     "wall",
+    "pids",         "disk",         "inodes",     "output",   "open_files", "connections",
+    "egress_bytes", "connect_rate", "cpus",       "backend",  "workspace",  "waive",
+    "allows",       "refuses"};
 constexpr Words<4> kSandboxOnly{"extends", "description", "allows", "refuses"};
 constexpr Words<3> kDocumentKeys{"version", "defaults", "sandboxes"};
 

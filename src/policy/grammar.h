@@ -32,7 +32,7 @@ struct Section {
   std::string_view example;      // for hints
 };
 
-// fs, net, imports, env, secrets, subprocess, channels.
+// fs, net, imports, env, secrets, subprocess, channels, syscalls.
 std::span<const Section> sections();
 const Section* find_section(std::string_view key);
 const Action* find_action(const Section& section, std::string_view word);

@@ -109,7 +109,7 @@ struct Home {
   std::string_view allow;    // key under the section; empty: a bare value of a list
   std::string_view deny;     // key under the section's "deny", or of an entry in the list
 };
-constexpr std::array<Home, 9> kHomes{{
+constexpr std::array<Home, 10> kHomes{{
     {"connect", "net", "connect", ""},
     {"listen", "net", "listen", "listen"},
     {"resolve", "net", "resolve", "resolve"},
@@ -117,6 +117,7 @@ constexpr std::array<Home, 9> kHomes{{
     {"env", "env", "", "deny"},
     {"secret", "secrets", "", "deny"},
     {"channel", "channels", "", "deny"},
+    {"syscalls", "syscalls", "", "deny"},
     {"subprocess", "subprocess", "", "deny"},
     {"subprocess_shell", "subprocess", "shell", "deny_shell"},
 }};

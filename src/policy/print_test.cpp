@@ -173,7 +173,9 @@ const std::vector<std::string> kTerms{"read=/a",
                                       "clock",
                                       "random",
                                       "channel=jobs",
-                                      "channel=0x1f"};
+                                      "channel=0x1f",
+                                      "syscalls=numa",
+                                      "syscalls=sysv-ipc"};
 
 const std::vector<std::string> kPatterns{"/a/*",    "/a/?",   "/**/c",  "/*/b/*",
                                          "/a/**/b", "/srv/*", "/x y/*", "/a/*:#"};

@@ -64,7 +64,7 @@ TEST(Schema, ActionsAreTheCompilers) {
   EXPECT_EQ(properties(definition("netActions")), set_of(action_words(*find_section("net"))));
   EXPECT_EQ(properties(definition("subprocessActions")),
             set_of(action_words(*find_section("subprocess"))));
-  for (const std::string_view key : {"imports", "env", "secrets", "channels"}) {
+  for (const std::string_view key : {"imports", "env", "secrets", "channels", "syscalls"}) {
     EXPECT_EQ(properties(definition("nameActions")), set_of(action_words(*find_section(key))))
         << key;
     EXPECT_EQ(definition(key).at("$ref").as_string(), "#/$defs/names");
