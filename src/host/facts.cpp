@@ -1,10 +1,16 @@
 #include "host/facts.h"
 
+#include "base/file.h"
+
 #include <climits>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
 
+#include <dirent.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -67,6 +73,28 @@ std::uint64_t hard_limit(__rlimit_resource resource) {
   return ::getrlimit(resource, &limit) == 0 ? limit.rlim_max : 0;
 }
 
+// 0 when there is no such file.
+std::uint64_t number_in(const std::string& path) {
+  const auto text = read_file(path);
+  return text ? std::strtoull(text->c_str(), nullptr, 10) : 0;
+}
+
+// The kernel lists processes last, so a host with many costs no more.
+Result<std::vector<ProcEntry>> read_proc_entries() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  if (!proc) return fail_os(errno, "open /proc");
+  std::vector<ProcEntry> entries;
+  while (const dirent* entry = ::readdir(proc.get())) {  // NOLINT: this stream is ours alone
+    const std::string_view name = entry->d_name;
+    if (name.front() >= '1' && name.front() <= '9') break;
+    if (entry->d_type == DT_REG) entries.push_back({std::string(name), ProcEntry::Kind::File});
+    if (entry->d_type == DT_DIR && name != "." && name != "..") {
+      entries.push_back({std::string(name), ProcEntry::Kind::Directory});
+    }
+  }
+  return entries;
+}
+
 }  // namespace
 
 std::string_view to_text(Tier tier) { return tier == Tier::Root ? "root" : "user"; }
@@ -89,6 +117,13 @@ Result<HostFacts> read_facts() {
   facts.memory_bytes = std::uint64_t{memory.totalram} * memory.mem_unit;
   facts.open_files_hard = hard_limit(RLIMIT_NOFILE);
   facts.stack_hard = hard_limit(RLIMIT_STACK);
+  facts.pending_signals = hard_limit(RLIMIT_SIGPENDING);
+  // In a user namespace of a container the first says that there is no limit; the host's holds.
+  facts.inotify_instances = std::min(number_in("/proc/sys/user/max_inotify_instances"),
+                                     number_in("/proc/sys/fs/inotify/max_user_instances"));
+  facts.inotify_watches = std::min(number_in("/proc/sys/user/max_inotify_watches"),
+                                   number_in("/proc/sys/fs/inotify/max_user_watches"));
+  TRY(facts.proc, read_proc_entries());
   facts.system = read_system_entries();
   facts.name_files = read_name_files();
   TRY(facts.cgroups, read_cgroup_facts());

@@ -37,6 +37,13 @@ struct NameFile {
   friend bool operator==(const NameFile&, const NameFile&) = default;
 };
 
+// A name in /proc that is not a process's, and no link.
+struct ProcEntry {
+  std::string name;
+  enum class Kind : std::uint8_t { File, Directory } kind = Kind::File;
+  friend bool operator==(const ProcEntry&, const ProcEntry&) = default;
+};
+
 struct HostFacts {
   Tier tier = Tier::User;
   uid_t uid = 65534;
@@ -45,6 +52,10 @@ struct HostFacts {
   std::uint64_t memory_bytes = 0;
   std::uint64_t open_files_hard = 0;  // the caller's hard RLIMIT_NOFILE
   std::uint64_t stack_hard = 0;
+  std::uint64_t pending_signals = 0;    // the caller's hard RLIMIT_SIGPENDING
+  std::uint64_t inotify_instances = 0;  // what the caller's user namespace allows; 0: no inotify
+  std::uint64_t inotify_watches = 0;
+  std::vector<ProcEntry> proc;       // what /proc has besides processes
   std::vector<SystemEntry> system;   // usr, etc, bin, sbin, lib*, as far as they exist
   std::vector<NameFile> name_files;  // resolv.conf, hosts, nsswitch.conf, as far as they exist
   CgroupFacts cgroups;
