@@ -21,6 +21,13 @@ inline host::HostFacts root_host() {
   facts.memory_bytes = 8ULL << 30;
   facts.open_files_hard = 1U << 20;
   facts.stack_hard = 1ULL << 40;
+  facts.pending_signals = 1U << 16;
+  facts.inotify_instances = 128;
+  facts.inotify_watches = 65536;
+  facts.proc = {{"keys", host::ProcEntry::Kind::File},
+                {"stat", host::ProcEntry::Kind::File},
+                {"bus", host::ProcEntry::Kind::Directory},
+                {"sys", host::ProcEntry::Kind::Directory}};
   facts.system = {{"usr", ""}, {"etc", ""}, {"bin", "usr/bin"}};
   facts.cgroups.version = host::CgroupVersion::V1;
   facts.cgroups.parents = {{"memory", "/cg/memory"}, {"pids", "/cg/pids"}};

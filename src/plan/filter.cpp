@@ -126,90 +126,14 @@ constexpr std::uint32_t high_half(std::uint64_t value) {
   return static_cast<std::uint32_t>(value >> 32);
 }
 
-// Compares one half of an argument: load, mask, then one jump per value.
-Label write_half_test(BackwardWriter& out, std::size_t offset, std::uint32_t mask,
-                      std::span<const std::uint32_t> values, Target yes, Target no) {
-  Target next = no;
-  for (auto value = values.rbegin(); value != values.rend(); ++value) {
-    next = out.branch(kIfEqual, *value, yes, next);
-  }
-  if (mask != kLow32) out.plain(kAnd, mask);
-  return out.plain(kLoad, static_cast<std::uint32_t>(offset));
-}
-
-Label write_test(BackwardWriter& out, const ArgumentTest& test, Target yes, Target no) {
-  if (test.relation == ArgumentTest::Relation::NoneOf) std::swap(yes, no);
-  const std::size_t low = offsetof(seccomp_data, args) + test.argument * sizeof(std::uint64_t);
-  const std::size_t high = low + sizeof(std::uint32_t);
-
-  if (high_half(test.mask) == 0) {
-    std::vector<std::uint32_t> values;
-    values.reserve(test.values.size());
-    for (const std::uint64_t value : test.values) values.push_back(low_half(value));
-    return write_half_test(out, low, low_half(test.mask), values, yes, no);
-  }
-  Target next = no;
-  for (auto value = test.values.rbegin(); value != test.values.rend(); ++value) {
-    const std::uint32_t halves[] = {low_half(*value), high_half(*value)};
-    const Label rest =
-        write_half_test(out, low, low_half(test.mask), std::span(halves).first(1), yes, next);
-    next = write_half_test(out, high, high_half(test.mask), std::span(halves).last(1), rest, next);
-  }
-  return next.label();
-}
-
-Target write_rule(BackwardWriter& out, const SyscallRule& rule) {
-  Target next = rule.otherwise;
-  for (auto clause = rule.clauses.rbegin(); clause != rule.clauses.rend(); ++clause) {
-    const Target failed = next;
-    next = clause->verdict;
-    for (auto test = clause->tests.rbegin(); test != clause->tests.rend(); ++test) {
-      next = write_test(out, *test, next, failed);
-    }
-  }
-  return next;
-}
-
 // Consecutive numbers that go to one target. It ends where the next begins.
 struct Range {
   std::uint32_t first;
   Target target;
 };
 
-// Rules that say the same share their code, so that neighbours like chmod and fchmod are one range.
-class RuleWriter {
- public:
-  explicit RuleWriter(BackwardWriter& out) : out_(out) {}
-
-  Target write(const SyscallRule& rule) {
-    if (rule.clauses.empty()) return rule.otherwise;
-    for (const auto& [known, target] : written_) {
-      if (known->otherwise == rule.otherwise && known->clauses == rule.clauses) return target;
-    }
-    written_.emplace_back(&rule, write_rule(out_, rule));
-    return written_.back().second;
-  }
-
- private:
-  BackwardWriter& out_;
-  std::vector<std::pair<const SyscallRule*, Target>> written_;
-};
-
-std::vector<Range> write_rules(BackwardWriter& out, const FilterRules& rules) {
-  std::vector<Range> ranges;
-  ranges.reserve(rules.syscalls.size());
-  const auto add = [&ranges](std::uint32_t first, const Target& target) {
-    if (ranges.empty() || ranges.back().target != target) ranges.push_back({first, target});
-  };
-  RuleWriter writer(out);
-  std::uint32_t next = 0;
-  for (const SyscallRule& rule : rules.syscalls) {
-    if (rule.number != next) add(next, rules.unknown);
-    add(rule.number, writer.write(rule));
-    next = rule.number + 1;
-  }
-  add(next, rules.unknown);
-  return ranges;
+void add_range(std::vector<Range>& ranges, std::uint32_t first, const Target& target) {
+  if (ranges.empty() || ranges.back().target != target) ranges.push_back({first, target});
 }
 
 // A leaf of the search tree: a run of numbers with one target, but for a few single numbers, each
@@ -260,6 +184,105 @@ Target write_tree(BackwardWriter& out, std::span<const Leaf> leaves) {
   const Target right = write_tree(out, leaves.subspan(split));
   const Target left = write_tree(out, leaves.first(split));
   return out.branch(kIfAtLeast, leaves[split].first(), right, left);
+}
+
+// Values that a search finds faster than one comparison after the other.
+constexpr std::size_t kManyValues = 8;
+
+// Goes to `yes` for the values and to `no` for all others, by the search that finds system calls.
+Target write_value_search(BackwardWriter& out, std::vector<std::uint32_t> values, Target yes,
+                          Target no) {
+  std::ranges::sort(values);
+  std::vector<Range> ranges;
+  std::uint64_t next = 0;  // wider than a value: the last may be the greatest
+  for (const std::uint64_t value : values) {
+    if (value > next) add_range(ranges, static_cast<std::uint32_t>(next), no);
+    add_range(ranges, static_cast<std::uint32_t>(value), yes);
+    next = value + 1;
+  }
+  if (next <= kLow32) add_range(ranges, static_cast<std::uint32_t>(next), no);
+  return write_tree(out, join_leaves(ranges));
+}
+
+// Compares one half of an argument: load, mask, then one jump per value, or a search.
+Label write_half_test(BackwardWriter& out, std::size_t offset, std::uint32_t mask,
+                      std::span<const std::uint32_t> values, Target yes, Target no) {
+  if (values.size() >= kManyValues) {
+    out.continue_with(write_value_search(out, {values.begin(), values.end()}, yes, no));
+  } else {
+    Target next = no;
+    for (auto value = values.rbegin(); value != values.rend(); ++value) {
+      next = out.branch(kIfEqual, *value, yes, next);
+    }
+  }
+  if (mask != kLow32) out.plain(kAnd, mask);
+  return out.plain(kLoad, static_cast<std::uint32_t>(offset));
+}
+
+Label write_test(BackwardWriter& out, const ArgumentTest& test, Target yes, Target no) {
+  if (test.relation == ArgumentTest::Relation::NoneOf) std::swap(yes, no);
+  const std::size_t low = offsetof(seccomp_data, args) + test.argument * sizeof(std::uint64_t);
+  const std::size_t high = low + sizeof(std::uint32_t);
+
+  if (high_half(test.mask) == 0) {
+    std::vector<std::uint32_t> values;
+    values.reserve(test.values.size());
+    for (const std::uint64_t value : test.values) values.push_back(low_half(value));
+    return write_half_test(out, low, low_half(test.mask), values, yes, no);
+  }
+  Target next = no;
+  for (auto value = test.values.rbegin(); value != test.values.rend(); ++value) {
+    const std::uint32_t halves[] = {low_half(*value), high_half(*value)};
+    const Label rest =
+        write_half_test(out, low, low_half(test.mask), std::span(halves).first(1), yes, next);
+    next = write_half_test(out, high, high_half(test.mask), std::span(halves).last(1), rest, next);
+  }
+  return next.label();
+}
+
+Target write_rule(BackwardWriter& out, const SyscallRule& rule) {
+  Target next = rule.otherwise;
+  for (auto clause = rule.clauses.rbegin(); clause != rule.clauses.rend(); ++clause) {
+    const Target failed = next;
+    next = clause->verdict;
+    for (auto test = clause->tests.rbegin(); test != clause->tests.rend(); ++test) {
+      next = write_test(out, *test, next, failed);
+    }
+  }
+  return next;
+}
+
+// Rules that say the same share their code, so that neighbours like chmod and fchmod are one range.
+class RuleWriter {
+ public:
+  explicit RuleWriter(BackwardWriter& out) : out_(out) {}
+
+  Target write(const SyscallRule& rule) {
+    if (rule.clauses.empty()) return rule.otherwise;
+    for (const auto& [known, target] : written_) {
+      if (known->otherwise == rule.otherwise && known->clauses == rule.clauses) return target;
+    }
+    written_.emplace_back(&rule, write_rule(out_, rule));
+    return written_.back().second;
+  }
+
+ private:
+  BackwardWriter& out_;
+  std::vector<std::pair<const SyscallRule*, Target>> written_;
+};
+
+std::vector<Range> write_rules(BackwardWriter& out, const FilterRules& rules) {
+  std::vector<Range> ranges;
+  ranges.reserve(rules.syscalls.size());
+  RuleWriter writer(out);
+  std::uint32_t next = 0;
+  for (const SyscallRule& rule : rules.syscalls) {
+    if (rule.number != next) add_range(ranges, next, rules.unknown);
+    add_range(ranges, rule.number, writer.write(rule));
+    next = rule.number + 1;
+  }
+  add_range(ranges, next, rules.unknown);
+  return ranges;
 }
 
 void check_rule(const SyscallRule& rule) {

@@ -36,4 +36,19 @@ void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls)
   }
 }
 
+void guard_unix_sockets(FilterRules& rules) {
+  for (const std::string_view call : {"connect", "listen"}) {
+    rules.find(call)->otherwise = Verdict::notify();
+  }
+  constexpr std::uint8_t kFamily = 0, kType = 1;
+  constexpr std::uint64_t kTypeBits = 0xf;  // above them are SOCK_CLOEXEC and SOCK_NONBLOCK
+  const Clause datagrams{{{kFamily, kLow32, ArgumentTest::Relation::OneOf, {AF_UNIX}},
+                          {kType, kTypeBits, ArgumentTest::Relation::OneOf, {SOCK_DGRAM}}},
+                         Verdict::notify()};
+  for (const std::string_view call : {"socket", "socketpair"}) {
+    auto& clauses = rules.find(call)->clauses;
+    clauses.insert(clauses.begin(), datagrams);
+  }
+}
+
 }  // namespace glovebox::plan

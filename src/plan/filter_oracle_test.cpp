@@ -1,5 +1,6 @@
 // The filter, compared with what libseccomp makes of the same policy.
 #include "base/unique_fd.h"
+#include "plan/filter_requests.h"
 #include "plan/filter_test_support.h"
 
 #include <seccomp.h>
@@ -72,6 +73,17 @@ HandWritten only(std::uint32_t otherwise, std::uint32_t action, unsigned argumen
   return policy;
 }
 
+// What is allowed, what is refused as dangerous, and an answer for all others.
+HandWritten listed(std::uint32_t otherwise, unsigned argument,
+                   std::span<const std::uint64_t> allowed,
+                   const std::vector<std::uint64_t>& dangerous) {
+  HandWritten policy = only(otherwise, refused(EPERM), argument, kLow32, dangerous);
+  for (const std::uint64_t value : std::set<std::uint64_t>(allowed.begin(), allowed.end())) {
+    policy.rules.push_back({kAllowed, {masked(argument, kLow32, value)}});
+  }
+  return policy;
+}
+
 // libseccomp cannot say "none of these", so the refused protocols are written out.
 HandWritten hand_written_socket(const std::set<std::uint64_t>& protocols) {
   HandWritten policy{refused(EAFNOSUPPORT), {}};
@@ -101,10 +113,9 @@ std::map<std::string_view, HandWritten> hand_written(const std::set<std::uint64_
   policy["clone"] = only(kEperm, kAllowed, 0, 0x7e02'0080, {0});
   policy["unshare"] = only(kEperm, kAllowed, 0, ~kFree, {0});
   policy["personality"] = only(kEperm, kAllowed, 0, kLow32, {0, 0x20000, 0x40000, kLow32});
-  policy["prctl"] = only(kAllowed, kEperm, 0, kLow32, {35, 0x5961'6d61});
+  policy["prctl"] = listed(refused(EINVAL), 0, allowed_prctls(), {35, 0x5961'6d61});
   policy["seccomp"] = {kAllowed, {{kEperm, {masked(0, kLow32, 1), masked(1, 8, 8)}}}};
-  policy["move_pages"] = only(kEperm, kAllowed, 0, kLow32, {0});
-  policy["ioctl"] = only(kAllowed, kEperm, 1, kLow32, {0x5412, 0x541c, 0x541d, 0x5423});
+  policy["ioctl"] = listed(refused(ENOTTY), 1, allowed_ioctls(), {0x5412, 0x541c, 0x541d, 0x5423});
   policy["setsockopt"] = {kAllowed,
                           {{refused(ENOENT), {masked(1, kLow32, 6), masked(2, kLow32, 31)}},
                            {kEperm, {masked(1, kLow32, 1), masked(2, kLow32, 25)}},

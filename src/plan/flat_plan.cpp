@@ -120,7 +120,10 @@ bool is_parkable(Op op) {
     case Op::LandlockEnforce:
     case Op::InstallFilter:
     case Op::EnterCgroups:
-    case Op::CloseFiles: return true;
+    case Op::CloseFiles:
+    case Op::VerifyWall:
+    case Op::CoverProc:
+    case Op::CapNamespace: return true;
   }
   return false;
 }
@@ -242,6 +245,7 @@ Result<void> PlanView::check_steps() const {
                                  : op == Op::MountOverlay ? 1 + (step.b & 1U) + (step.b >> 1U)
                                                           : 0;
       if (op == Op::MountOverlay && step.b >> 1U > kMaxFrozen) return malformed("frozen layers");
+      if (op == Op::VerifyWall && (step.a == 0 || step.a > kLastWall)) return malformed("wall");
       if (used > 0 && (step.a >= header_->trees.count || header_->trees.count - step.a < used)) {
         return malformed("tree index");
       }

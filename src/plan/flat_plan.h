@@ -18,7 +18,7 @@
 namespace glovebox::plan {
 
 inline constexpr std::uint32_t kFlatMagic = 0x58424c47;  // "GLBX"
-inline constexpr std::uint32_t kFlatVersion = 6;
+inline constexpr std::uint32_t kFlatVersion = 7;
 inline constexpr std::size_t kMaxFlatBytes = 64U << 20;
 inline constexpr std::size_t kMaxSteps = 1U << 16;
 inline constexpr std::size_t kMaxTrees = 2048;

@@ -116,7 +116,7 @@ TEST(FlatPlan, NothingOfARequestsTreesIsDoneAhead) {
   EXPECT_EQ(ahead.back().op, static_cast<std::uint32_t>(Op::MountTerminals));
   for (const FlatStep& step : ahead) {
     EXPECT_NE(step.op, static_cast<std::uint32_t>(Op::AttachTree));
-    EXPECT_EQ(std::string(view->text(step.text)).find('w'), std::string::npos) << step.op;
+    EXPECT_EQ(std::string(view->text(step.text)).find("/w"), std::string::npos) << step.op;
   }
 }
 

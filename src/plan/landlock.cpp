@@ -36,7 +36,7 @@ Result<void> plan_landlock(const SandboxSpec& spec, const host::HostFacts& facts
     net_rights = landlock::kBindTcp | landlock::kConnectTcp;
   }
   // The broker makes these calls for the box, so that none of the box's own has to pass.
-  if (plan.network && abi >= kAbiWithTcp) {
+  if (plan.network && plan.network->reaches_out() && abi >= kAbiWithTcp) {
     net_rights |= landlock::kConnectTcp | landlock::kBindTcp;
   }
   std::uint64_t scopes = 0;

@@ -69,8 +69,25 @@ enum class Op : std::uint32_t {
   EnterCgroups,   // a cgroup namespace rooted at the box's cgroup, which was made meanwhile
   AwaitClock,     // a: ns since 1970 that the coarse clock must be past
   CloseFiles,     // all but 0, 1, 2, the status socket and the cgroups
+  VerifyWall,     // a: Wall; looks whether it stands
+  CoverProc,      // text: files of /proc that the box does not see, other: directories; by spaces
+  CapNamespace,   // text: a count of the box's user namespace (/proc/sys/user), a: its limit
 };
-inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CloseFiles);
+inline constexpr std::uint32_t kLastOp = static_cast<std::uint32_t>(Op::CapNamespace);
+
+// What VerifyWall looks at. What one step does alone it reads back itself.
+enum class Wall : std::uint64_t {
+  Namespaces = 1,  // none is the launcher's
+  Root,            // the box's own, and nothing of the host's tree above it
+  Privileges,      // no capability, none to come, securebits locked
+  Filter,          // it answers
+};
+inline constexpr std::uint64_t kLastWall = static_cast<std::uint64_t>(Wall::Filter);
+std::string_view to_text(Wall wall);
+
+// What CoverProc covers with, in the private tmpfs: an empty file and an empty directory.
+inline constexpr const char* kEmptyFile = "nothing/file";
+inline constexpr const char* kEmptyDirectory = "nothing/directory";
 
 // Where MakeDirectory, MakeFile and MakeLink act.
 enum class Place : std::uint64_t { Root, Scratch };
@@ -166,7 +183,8 @@ struct LaunchPlan {
   std::vector<std::string> candidates;  // files to try to execute, in order
   bool has_terminal = false;
   std::vector<Guarantee> guarantees;
-  std::vector<Guarantee> terms;  // the rules of the authority, and what enforces each
+  std::vector<Guarantee> not_enforced;  // what a box has by default and not here, and why
+  std::vector<Guarantee> terms;         // the rules of the authority, and what enforces each
   std::vector<std::string> waived;
   std::optional<PolicyMark> policy;
 };

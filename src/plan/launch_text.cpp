@@ -19,11 +19,13 @@ constexpr std::array<Name, 4> kAttributes{{{MOUNT_ATTR_RDONLY, "ro"},
                                            {MOUNT_ATTR_NODEV, "nodev"},
                                            {MOUNT_ATTR_NOEXEC, "noexec"}}};
 
-constexpr std::array<Name, 5> kLimitNames{{{RLIMIT_CORE, "core"},
+constexpr std::array<Name, 7> kLimitNames{{{RLIMIT_CORE, "core"},
                                            {RLIMIT_NOFILE, "open files"},
                                            {RLIMIT_STACK, "stack"},
                                            {RLIMIT_NPROC, "processes"},
-                                           {RLIMIT_CPU, "cpu seconds"}}};
+                                           {RLIMIT_CPU, "cpu seconds"},
+                                           {RLIMIT_SIGPENDING, "pending signals"},
+                                           {RLIMIT_MSGQUEUE, "message queue bytes"}}};
 
 std::string_view limit_name(std::uint64_t resource) {
   for (const Name& known : kLimitNames) {
@@ -67,6 +69,9 @@ std::string details(const Step& step) {
     case Op::InstallFilter: return step.a != 0 ? "with a listener for the connect broker" : "";
     case Op::OpenResolver: return "127.0.0.1 port 53, for the connect broker";
     case Op::LandlockAllow: return fmt::format("{} {:#x}", step.text, step.a);
+    case Op::CoverProc: return fmt::format("{} {}", step.text, step.other);
+    case Op::CapNamespace: return fmt::format("{} {}", step.text, step.a);
+    case Op::VerifyWall: return std::string(to_text(static_cast<Wall>(step.a)));
     default: return "";
   }
 }
@@ -132,6 +137,16 @@ std::vector<std::string> handed_layers(const LaunchPlan& plan) {
   return paths;
 }
 
+std::string_view to_text(Wall wall) {
+  switch (wall) {
+    case Wall::Namespaces: return "namespaces";
+    case Wall::Root: return "root";
+    case Wall::Privileges: return "privileges";
+    case Wall::Filter: return "filter";
+  }
+  return "unknown";
+}
+
 std::string_view to_text(Op op) {
   switch (op) {
     case Op::MountRoot: return "mount-root";
@@ -170,6 +185,9 @@ std::string_view to_text(Op op) {
     case Op::EnterCgroups: return "enter-cgroups";
     case Op::AwaitClock: return "await-clock";
     case Op::CloseFiles: return "close-files";
+    case Op::VerifyWall: return "verify-wall";
+    case Op::CoverProc: return "cover-proc";
+    case Op::CapNamespace: return "cap-namespace";
   }
   return "unknown";
 }
@@ -213,6 +231,10 @@ std::string to_text(const LaunchPlan& plan) {
   text += "\nenforced:\n";
   for (const Guarantee& guarantee : plan.guarantees) {
     text += fmt::format("  {:<20} {}\n", guarantee.name, guarantee.by);
+  }
+  if (!plan.not_enforced.empty()) text += "\nnot enforced here:\n";
+  for (const Guarantee& missing : plan.not_enforced) {
+    text += fmt::format("  {:<20} {}\n", missing.name, missing.by);
   }
   if (!plan.waived.empty()) text += fmt::format("\nwaived: {}\n", fmt::join(plan.waived, ", "));
   return text;

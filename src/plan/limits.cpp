@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kMinMemory = 1U << 20;  // less cannot even start a program
 constexpr std::uint64_t kMinDisk = 64U << 10;
 constexpr std::uint64_t kMinOpenFiles = 16;  // init and the loader of a program need some
+constexpr std::uint64_t kMinSignals = 64;
+constexpr std::uint64_t kMessageBytes = 800U << 10;  // the kernel's own default, also for root
 // init, the one that makes the network and the one that takes the host's tree away (launch/child).
 constexpr std::uint64_t kSetUpThreads = 3;
 // The kernel treats a core limit of exactly one byte as "no dump, not even into a helper's pipe"
@@ -70,7 +72,13 @@ Result<void> plan_memory(const SandboxSpec& spec, const Limits& limits,
   const auto& asked = limits.memory_bytes;
   TRY(const bool enforced,
       use_controller(spec, facts, "memory", asked.has_value(), "limit.memory", plan));
-  if (!enforced) return {};
+  if (!enforced) {
+    // What was waived is listed as such.
+    if (spec.waived.contains("limit.memory")) return {};
+    plan.not_enforced.push_back(
+        {"limit.memory", fmt::format("no memory cgroup controller: {}", facts.cgroups.why_not)});
+    return {};
+  }
   plan.cgroup.memory_bytes = asked.value_or(std::max(facts.memory_bytes / 2, kMinMemory));
   plan.guarantees.push_back(
       {"limit.memory", by_cgroup(facts, fmt::format("memory, {}, swap 0",
@@ -139,6 +147,10 @@ void plan_rlimits(const Limits& limits, const host::HostFacts& facts, LaunchPlan
   plan.box.push_back({Op::SetLimit, RLIMIT_NOFILE, files});
   plan.box.push_back({Op::CapLimit, RLIMIT_STACK, std::min(kDefaultStackBytes, facts.stack_hard)});
   plan.guarantees.push_back({"limit.core", "RLIMIT_CORE, no dump and no helper"});
+  // Counts of the caller's own user: a box as that user gets a part of each.
+  plan.box.push_back(
+      {Op::CapLimit, RLIMIT_SIGPENDING, std::max(facts.pending_signals / kShare, kMinSignals)});
+  plan.box.push_back({Op::CapLimit, RLIMIT_MSGQUEUE, kMessageBytes});
   plan.guarantees.push_back({"limit.open-files", fmt::format("RLIMIT_NOFILE, {}", files)});
 }
 

@@ -82,6 +82,12 @@ class Enforcement {
   Result<std::string> operator()(const authority::Random&) const { return python(); }
   Result<std::string> operator()(const authority::Channel&) const { return python(); }
 
+  Result<std::string> operator()(const authority::Syscalls& group) const {
+    if (rule_.effect == Effect::Deny) return "refused by the filter";
+    lowered_.syscall_groups.push_back(group.name.text());
+    return "let through by the filter";
+  }
+
   template <BudgetKind K>
   Result<std::string> operator()(const authority::Budget<K>&) const {
     if constexpr (authority::is_of_network(K)) return network();
@@ -119,7 +125,7 @@ Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts) {
   const std::vector<Rule> rules = spec.authority.rules();
   TRY(lowered.regions, lower_files(spec, rules, facts));
   lowered.limits = lower_budgets(spec);
-  TRY(lowered.network, plan_network(spec, rules, facts));
+  TRY(lowered.network, plan_network(spec, rules, lowered.regions, facts));
   lowered.terms.reserve(rules.size());
   for (const Rule& rule : rules) {
     if (rule.effect == Effect::Silent) continue;  // says nothing of its own

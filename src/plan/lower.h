@@ -21,6 +21,11 @@
 // A denial covers what exists when the box starts. Where the box could create the denied name
 // itself (it does not exist, in a place it may write) the rule cannot be enforced, so it is
 // refused.
+//
+// Sockets. A directory of the host that is shown to the box does not carry its Unix sockets along:
+// the connect broker refuses them (network.h), unless `unix=` grants them. A socket that is granted
+// is a region of its own, and so is a directory whose sockets are granted: the broker tells by the
+// mount that a socket is found on.
 #pragma once
 
 #include "authority/capability.h"
@@ -65,6 +70,9 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
+// Whether a path lies in the system's own directories, which every box sees.
+bool is_system(const host::HostFacts& facts, std::string_view path);
+
 // Where a box finds a secret: /run/secrets/NAME.
 std::string secret_path(std::string_view name);
 
@@ -87,7 +95,8 @@ struct Lowered {
   std::vector<EnvEntry> env;
   Limits limits;
   std::optional<NetworkPlan> network;
-  std::vector<Guarantee> terms;  // "allow read=/srv", and what enforces it
+  std::vector<std::string> syscall_groups;  // that the filter lets through
+  std::vector<Guarantee> terms;             // "allow read=/srv", and what enforces it
 };
 
 Result<Lowered> lower(const SandboxSpec& spec, const host::HostFacts& facts);

@@ -217,11 +217,40 @@ TEST(Lower, SocketsAreHandedInByTheirOwnKind) {
   EXPECT_THAT(refusal(file), HasSubstr("unix=/run/db.sock"));
 }
 
-TEST(Lower, SocketsOfAReadableTreeAreCoveredOneByOne) {
+TEST(Lower, SocketsOfAReadableTreeAreGrantedOneByOne) {
   SandboxSpec spec = command();
   allow(spec, {"read=/srv", "unix=/srv/a.sock"});
-  deny(spec, {"unix=/srv/b.sock"});
-  EXPECT_THAT(regions(spec), ElementsAre("/srv r-x", "/srv/b.sock cover"));
+  deny(spec, {"unix=/srv/b.sock", "unix=/srv/all"});
+  EXPECT_THAT(regions(spec), ElementsAre("/srv r-x", "/srv/a.sock ---c", "/srv/b.sock cover"));
+  SandboxSpec tree = command();
+  allow(tree, {"read=/srv", "unix=/srv"});
+  deny(tree, {"unix=/srv/private"});
+  EXPECT_THAT(regions(tree), ElementsAre("/srv r-xc", "/srv/private r-x"));
+}
+
+// A directory is pinned for what is taken away below it, not for what is given.
+TEST(Lower, AGrantedSocketPinsNothing) {
+  SandboxSpec spec = command();
+  allow(spec, {"write=/srv", "unix=/srv/deep/a.sock"});
+  const auto lowered = lower(spec, root_host());
+  ASSERT_TRUE(lowered) << lowered.error().message;
+  for (const Region& region : lowered->regions) EXPECT_TRUE(region.pinned.empty());
+}
+
+TEST(Lower, AnExceptionInsideADenialIsGranted) {
+  SandboxSpec spec = command();
+  allow(spec, {"read=/srv"});
+  deny(spec, {"read=/srv/private", "write=/srv/private", "exec=/srv/private", "unix=/srv/private"});
+  // Added before the denial it would add nothing, and a set drops what adds nothing.
+  allow(spec, {"read=/srv/private/open"});
+  EXPECT_THAT(regions(spec),
+              ElementsAre("/srv r-x", "/srv/private cover", "/srv/private/open r--"));
+}
+
+TEST(Lower, WithoutTheGuardADenialOfSocketsIsRefused) {
+  SandboxSpec spec = command();
+  spec.waived.insert("host-sockets");
+  allow(spec, {"read=/srv"});
   deny(spec, {"unix=/srv/all"});
   EXPECT_THAT(refusal(spec), HasSubstr("the sockets themselves"));
 }

@@ -11,8 +11,9 @@
 namespace glovebox::plan {
 namespace {
 
-constexpr std::array<std::string_view, 6> kWaivable{"landlock",   "limit.memory",   "limit.pids",
-                                                    "limit.cpus", "limit.cpu-time", "limit.disk"};
+constexpr std::array<std::string_view, 7> kWaivable{"landlock",   "host-sockets", "limit.memory",
+                                                    "limit.pids", "limit.cpus",   "limit.cpu-time",
+                                                    "limit.disk"};
 constexpr std::size_t kMaxHostname = 64;
 constexpr uid_t kDefaultUidInside = 1000;
 
@@ -155,22 +156,52 @@ std::optional<std::uint64_t> latest_start(const SandboxSpec& spec) {
   return latest;
 }
 
-std::vector<sock_filter> compile_with(const std::vector<std::string_view>& broker_calls) {
+enum class SocketGuard : std::uint8_t { Off, On };
+
+std::vector<sock_filter> compile_with(Reach reach, SocketGuard guard,
+                                      const std::vector<std::string>& groups) {
   FilterRules rules = default_filter_rules();
-  if (!broker_calls.empty()) pass_to_broker(rules, broker_calls);
+  for (const std::string& group : groups) bring_back(rules, group);
+  // A socket of the host's that a box was handed for a connection could be shut down by it, and
+  // bound and opened to others instead: the last two are asked for even where nothing is published.
+  constexpr std::array<std::string_view, 3> kCalls{"connect", "bind", "listen"};
+  if (reach == Reach::Granted) pass_to_broker(rules, kCalls);
+  if (guard == SocketGuard::On) guard_unix_sockets(rules);
   return compile_filter(rules);
 }
 
-// There are few shapes of filter, so each is compiled once and kept.
-std::vector<sock_filter> filter_for(const std::optional<NetworkPlan>& network) {
-  if (!network) {
-    static const std::vector<sock_filter> sealed = compile_with({});
-    return sealed;
+// There are few usual shapes of filter: each is compiled when it is first needed, and kept.
+std::vector<sock_filter> filter_for(const Lowered& lowered) {
+  const std::optional<NetworkPlan>& network = lowered.network;
+  const Reach reach = network && network->reaches_out() ? Reach::Granted : Reach::OwnLoopback;
+  const SocketGuard guard =
+      network && network->guards_sockets() ? SocketGuard::On : SocketGuard::Off;
+  if (!lowered.syscall_groups.empty()) return compile_with(reach, guard, lowered.syscall_groups);
+  if (reach == Reach::Granted && guard == SocketGuard::On) {
+    static const auto both = compile_with(Reach::Granted, SocketGuard::On, {});
+    return both;
   }
-  // A socket of the host's that a box was handed for a connection could be shut down by it, and
-  // bound and opened to others instead: these two are asked for even where nothing is published.
-  static const std::vector<sock_filter> open = compile_with({"connect", "bind", "listen"});
-  return open;
+  if (reach == Reach::Granted) {
+    static const auto open = compile_with(Reach::Granted, SocketGuard::Off, {});
+    return open;
+  }
+  if (guard == SocketGuard::On) {
+    static const auto guarded = compile_with(Reach::OwnLoopback, SocketGuard::On, {});
+    return guarded;
+  }
+  static const auto sealed = compile_with(Reach::OwnLoopback, SocketGuard::Off, {});
+  return sealed;
+}
+
+void add_network_guarantees(const SandboxSpec& spec, LaunchPlan& plan) {
+  const bool reaches_out = plan.network && plan.network->reaches_out();
+  plan.guarantees.push_back(
+      {"network", fmt::format("empty network namespace, loopback {}{}",
+                              spec.loopback == Loopback::Up ? "of its own" : "down",
+                              reaches_out ? ", connections through the broker" : "")});
+  if (plan.network && plan.network->guards_sockets()) {
+    plan.guarantees.push_back({"host-sockets", "connect broker, no Unix datagram sockets"});
+  }
 }
 
 }  // namespace
@@ -196,10 +227,7 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.early.push_back({Op::BeginNetwork, spec.loopback == Loopback::Up ? 1U : 0U});
   plan.early.push_back({Op::MapIdentity, plan.uid, plan.gid});
   plan.network = lowered.network;
-  plan.guarantees.push_back(
-      {"network", fmt::format("empty network namespace, loopback {}{}",
-                              spec.loopback == Loopback::Up ? "of its own" : "down",
-                              plan.network ? ", connections through the broker" : "")});
+  add_network_guarantees(spec, plan);
   plan.guarantees.push_back({"processes", "pid namespace, ended with its init"});
   plan.guarantees.push_back({"ipc", "ipc namespace, private /dev/shm"});
   plan.guarantees.push_back({"filesystem", "mount namespace, pivoted root, read-only system"});
@@ -216,14 +244,21 @@ Result<LaunchPlan> make_plan(const SandboxSpec& spec, const host::HostFacts& fac
   plan.box.push_back({Op::NoNewPrivileges});
   TRY_VOID(plan_landlock(spec, facts, lowered.regions, plan));
   plan.box.push_back({Op::CloseFiles});
+  for (const Wall wall : {Wall::Namespaces, Wall::Privileges, Wall::Root}) {
+    plan.box.push_back({Op::VerifyWall, static_cast<std::uint64_t>(wall)});
+  }
   TRY_VOID(plan_limits(spec, lowered.limits, facts, plan));
-  plan.filter = filter_for(plan.network);
+  plan.filter = filter_for(lowered);
   if (const auto start = latest_start(spec)) {
     plan.box.push_back({Op::AwaitClock, *start});
   }
   plan.box.push_back({Op::InstallFilter, plan.network ? 1U : 0U});
+  plan.box.push_back({Op::VerifyWall, static_cast<std::uint64_t>(Wall::Filter)});
+  const auto& groups = lowered.syscall_groups;
   plan.guarantees.push_back(
-      {"syscalls", fmt::format("seccomp allow-list, {} instructions", plan.filter.size())});
+      {"syscalls",
+       fmt::format("seccomp allow-list, {} instructions{}", plan.filter.size(),
+                   groups.empty() ? "" : fmt::format(", with {}", fmt::join(groups, ", ")))});
   plan.guarantees.push_back({"keyrings", "session keyring of the launcher's own, calls refused"});
   plan.guarantees.push_back({"files-passed", "descriptors 0, 1, 2 and no other"});
   plan.waived.assign(spec.waived.begin(), spec.waived.end());

@@ -53,7 +53,9 @@ TEST(MakePlan, WallsComeAfterMountsAndFilterIsLast) {
   EXPECT_LT(index_of(plan->box, Op::MountProc), caps);
   EXPECT_LT(caps, index_of(plan->box, Op::NoNewPrivileges));
   EXPECT_LT(index_of(plan->box, Op::NoNewPrivileges), index_of(plan->box, Op::LandlockEnforce));
-  EXPECT_EQ(plan->box.back().op, Op::InstallFilter);
+  // The filter is the last wall, and only the look at it comes after.
+  EXPECT_EQ(index_of(plan->box, Op::InstallFilter), plan->box.size() - 2);
+  EXPECT_EQ(plan->box.back(), (Step{Op::VerifyWall, static_cast<std::uint64_t>(Wall::Filter)}));
 }
 
 TEST(MakePlan, WorkspaceIsAttachedAtItsOwnPath) {

@@ -32,7 +32,7 @@ bool needs_names(const Rule& rule) {
   return connect != nullptr && !std::holds_alternative<authority::IpNetwork>(connect->host);
 }
 
-bool has_broker(const SandboxSpec& spec, const std::vector<Rule>& rules) {
+bool has_grant(const SandboxSpec& spec, const std::vector<Rule>& rules) {
   return !spec.published.empty() || std::ranges::any_of(rules, [](const Rule& rule) {
     return may_connect(rule) || needs_names(rule) || opens_a_port_outside(rule);
   });
@@ -76,12 +76,17 @@ bool is_loopback(const authority::ListenAddress& address) {
 
 Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
                                                 const std::vector<Rule>& rules,
+                                                const std::vector<Region>& regions,
                                                 const host::HostFacts& facts) {
-  if (!has_broker(spec, rules)) return std::optional<NetworkPlan>();
+  const bool reaches_out = has_grant(spec, rules);
+  const bool guards = needs_socket_guard(spec, rules, regions, facts);
+  if (!reaches_out && !guards) return std::optional<NetworkPlan>();
   NetworkPlan plan;
   plan.authority = spec.authority;
   plan.published = spec.published;
+  if (!reaches_out) plan.reach = Reach::OwnLoopback;
   if (facts.tier == host::Tier::User) plan.unix_calls = UnixCalls::CarryOut;
+  if (guards) plan_socket_guard(regions, plan);
   for (const Rule& rule : rules) {
     plan.resolves = plan.resolves || needs_names(rule);
     if (needs_names(rule) && spec.loopback == Loopback::Down) {
@@ -95,7 +100,7 @@ Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
 }
 
 std::string network_rule_enforcement(const std::optional<NetworkPlan>& network, const Rule& rule) {
-  if (!network) return std::string(kNoNetwork);
+  if (!network || !network->reaches_out()) return std::string(kNoNetwork);
   if (rule.effect == Effect::Deny) return "empty network namespace, connect broker";
   return "connect broker";
 }

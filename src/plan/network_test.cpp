@@ -41,6 +41,11 @@ bool has_step(const LaunchPlan& plan, Op op) {
   return std::ranges::find(plan.box, op, &Step::op) != plan.box.end();
 }
 
+Step filter_step(const LaunchPlan& plan) {
+  const auto step = std::ranges::find(plan.box, Op::InstallFilter, &Step::op);
+  return step == plan.box.end() ? Step{} : *step;
+}
+
 std::uint64_t tcp_rights(const LaunchPlan& plan) {
   return std::ranges::find(plan.box, Op::LandlockBegin, &Step::op)->b & 0xffffffffU;
 }
@@ -52,7 +57,7 @@ TEST(NetworkPlan, ABoxWithoutGrantsPaysNothing) {
     EXPECT_FALSE(plan.network);
     EXPECT_TRUE(notified(plan).empty());
     EXPECT_EQ(plan.filter.size(), compile_filter(default_filter_rules()).size());
-    EXPECT_EQ(plan.box.back(), (Step{Op::InstallFilter, 0}));
+    EXPECT_EQ(filter_step(plan), (Step{Op::InstallFilter, 0}));
     EXPECT_FALSE(has_step(plan, Op::OpenResolver));
     EXPECT_EQ(tcp_rights(plan), 0U);
   }
@@ -155,6 +160,104 @@ TEST(NetworkPlan, TermsSayThatTheBrokerEnforcesThem) {
   ASSERT_EQ(plan.terms.size(), 2U);
   EXPECT_EQ(plan.terms[0].by, "connect broker");
   EXPECT_EQ(plan.terms[1].by, "connect broker");
+}
+
+Workspace workspace(Workspace::Mode mode, std::string inside = "") {
+  Workspace made{{.path = "/srv", .kind = host::PathKind::Directory, .device = 1, .inode = 2},
+                 mode};
+  made.inside = std::move(inside);
+  return made;
+}
+
+LaunchPlan plan_of(const SandboxSpec& spec) {
+  auto plan = make_plan(spec, root_host());
+  EXPECT_TRUE(plan) << plan.error().message;
+  return *std::move(plan);
+}
+
+bool is_guarded(const LaunchPlan& plan) { return plan.network && plan.network->guards_sockets(); }
+
+TEST(SocketGuard, ADirectoryOfTheHostNeedsIt) {
+  for (const char* term : {"read=/srv", "write=/srv"}) {
+    for (const host::HostFacts& facts : {root_host(), user_host()}) {
+      const LaunchPlan plan = plan_with({term}, facts);
+      ASSERT_TRUE(is_guarded(plan)) << term;
+      EXPECT_FALSE(plan.network->reaches_out());
+      EXPECT_THAT(notified(plan), ElementsAre("connect", "listen"));
+      EXPECT_EQ(filter_step(plan), (Step{Op::InstallFilter, 1}));
+      EXPECT_EQ(tcp_rights(plan), 0U) << "its own calls bind";
+      EXPECT_THAT(plan.network->socket_places, ElementsAre("/tmp", "/run", "/home"));
+    }
+  }
+  for (const Workspace::Mode mode : {Workspace::Mode::Read, Workspace::Mode::Write}) {
+    SandboxSpec spec = command();
+    spec.workspaces = {workspace(mode)};
+    EXPECT_TRUE(is_guarded(plan_of(spec)));
+  }
+}
+
+TEST(SocketGuard, WhatShowsNoSocketOfTheHostDoesNot) {
+  EXPECT_FALSE(is_guarded(plan_with({"read=/usr/share", "read=/srv/file.txt"})));
+  EXPECT_FALSE(is_guarded(plan_with({"unix=/run/db.sock"}))) << "the socket alone is there";
+  SandboxSpec overlay = command();
+  overlay.workspaces = {workspace(Workspace::Mode::Discard)};
+  EXPECT_FALSE(is_guarded(plan_of(overlay)));
+  deny(overlay, {"write=/srv"});
+  EXPECT_TRUE(is_guarded(plan_of(overlay))) << "shown as it is";
+  SandboxSpec waived = command();
+  waived.waived.insert("host-sockets");
+  allow(waived, {"read=/srv"});
+  EXPECT_FALSE(plan_of(waived).network);
+}
+
+TEST(SocketGuard, ADenialOfTheSystemsSocketsNeedsIt) {
+  SandboxSpec spec = command();
+  deny(spec, {"unix=/usr/local"});
+  EXPECT_TRUE(is_guarded(plan_of(spec)));
+  SandboxSpec covered = command();
+  deny(covered, {"read=/usr/local", "write=/usr/local", "exec=/usr/local", "unix=/usr/local"});
+  EXPECT_FALSE(is_guarded(plan_of(covered)));
+}
+
+TEST(SocketGuard, KnowsThePlacesWhoseSocketsAreTheBoxs) {
+  SandboxSpec spec = command();
+  spec.workspaces = {workspace(Workspace::Mode::Discard)};
+  allow(spec, {"write=/tmp", "read=/data", "unix=/data/a.sock", "read=/open", "unix=/open"});
+  const LaunchPlan plan = plan_of(spec);
+  ASSERT_TRUE(is_guarded(plan));
+  EXPECT_THAT(plan.network->socket_places,
+              ElementsAre("/run", "/home", "/data/a.sock", "/open", "/srv"))
+      << "/tmp is the host's";
+  SandboxSpec moved = command();
+  moved.workspaces = {workspace(Workspace::Mode::Write, "/work")};
+  const LaunchPlan elsewhere = plan_of(moved);
+  ASSERT_TRUE(is_guarded(elsewhere));
+  EXPECT_THAT(elsewhere.network->moved, ElementsAre(MovedTree{"/work", "/srv"}));
+}
+
+TEST(SocketGuard, UnixDatagramSocketsWaitForTheBroker) {
+  seccomp_data data{};
+  data.arch = audit_architecture(kNativeArchitecture);
+  const LaunchPlan guarded = plan_with({"read=/srv"});
+  const LaunchPlan both = plan_with({"read=/srv", "connect=192.0.2.1:443"});
+  const LaunchPlan open = plan_with({"connect=192.0.2.1:443"});
+  for (const char* name : {"socket", "socketpair"}) {
+    data.nr = static_cast<int>(default_filter_rules().find(name)->number);
+    for (const std::uint64_t flags : {std::uint64_t{0}, std::uint64_t{SOCK_CLOEXEC},
+                                      std::uint64_t{SOCK_NONBLOCK}, std::uint64_t{1} << 40U}) {
+      data.args[0] = AF_UNIX | std::uint64_t{1} << 40U;  // the kernel reads 32 bits
+      data.args[1] = SOCK_DGRAM | flags;
+      EXPECT_EQ(evaluate_filter(guarded.filter, data), SECCOMP_RET_USER_NOTIF) << name;
+      EXPECT_EQ(evaluate_filter(both.filter, data), SECCOMP_RET_USER_NOTIF) << name;
+      EXPECT_EQ(evaluate_filter(open.filter, data), SECCOMP_RET_ALLOW) << name;
+      data.args[1] = SOCK_STREAM | flags;
+      EXPECT_EQ(evaluate_filter(guarded.filter, data), SECCOMP_RET_ALLOW) << name;
+    }
+  }
+  data.nr = static_cast<int>(default_filter_rules().find("socket")->number);
+  data.args[0] = AF_INET;
+  data.args[1] = SOCK_DGRAM;
+  EXPECT_EQ(evaluate_filter(guarded.filter, data), SECCOMP_RET_ALLOW);
 }
 
 }  // namespace

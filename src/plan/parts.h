@@ -23,11 +23,20 @@ struct View {
 Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
                        const host::HostFacts& facts);
 
-// What of the network these rules of the request grant, or nothing; refused when it cannot be had
-// with what else is asked for.
+// What of the network these rules of the request grant, and how the sockets in the regions are kept
+// from the box; or nothing, when there is neither. Refused when it cannot be had with what else is
+// asked for.
 Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
                                                 const std::vector<authority::Rule>& rules,
+                                                const std::vector<Region>& regions,
                                                 const host::HostFacts& facts);
+// Whether the box sees Unix sockets of the host that it is not to connect to: it is shown a
+// directory of the host that is neither an overlay nor the system's, or a rule denies the sockets
+// of the system's.
+bool needs_socket_guard(const SandboxSpec& spec, const std::vector<authority::Rule>& rules,
+                        const std::vector<Region>& regions, const host::HostFacts& facts);
+// Makes the broker decide on Unix sockets.
+void plan_socket_guard(const std::vector<Region>& regions, NetworkPlan& plan);
 bool is_loopback(const authority::ListenAddress& address);
 // What enforces a rule about the network.
 std::string network_rule_enforcement(const std::optional<NetworkPlan>& network,
@@ -44,6 +53,12 @@ struct NameFiles {
   std::vector<Step> covers;
 };
 NameFiles plan_name_files(const SandboxSpec& spec, const host::HostFacts& facts);
+
+// Covers everything in /proc that no ordinary program needs.
+Step plan_proc_covers(const host::HostFacts& facts);
+
+// What counts against the caller's user is shared: a box gets one part of so many.
+inline constexpr std::uint64_t kShare = 4;
 
 // Adds the cgroup, the rlimits and what the supervisor watches. A limit that was asked for and
 // cannot be enforced here is a refusal, unless waived by name.

@@ -27,12 +27,6 @@ const AbsolutePath* find_file_path(const authority::Capability& capability) {
   return nullptr;
 }
 
-bool is_system(const host::HostFacts& facts, std::string_view path) {
-  const std::string_view top = path.substr(1, path.find('/', 1) - 1);
-  return std::ranges::any_of(facts.system,
-                             [&](const host::SystemEntry& entry) { return entry.name == top; });
-}
-
 // For a name that no rule can spell: the deepest place above it that one can.
 AbsolutePath nearest_spelled(std::string path) {
   while (true) {
@@ -102,6 +96,20 @@ class Regions {
       return fail(Code::Denied, "{}: {} is made fresh for every box and cannot be handed in",
                   authority::to_text(rule), path.substr(0, path.find('/', 1)));
     }
+    if (rule.effect != Effect::Allow) return {};
+    return check_own_below(authority::to_text(rule), path);
+  }
+
+  // What is shown at a directory above one of the box's own would hide that, and the host's tree
+  // has no place for it.
+  static Result<void> check_own_below(const std::string& asked, const std::string& path) {
+    for (const std::string_view own : kPrivateTrees) {
+      if (path == own || !host::is_within(own, path)) continue;
+      return fail(Code::Denied,
+                  "{}: {} cannot be handed in as a whole, because {} in it is the box's own; name "
+                  "the directories in it that are needed, such as {}/NAME",
+                  asked, path, own, path);
+    }
     return {};
   }
 
@@ -122,6 +130,7 @@ class Regions {
         return fail(Code::Denied, "{} cannot be a workspace: it is made fresh for every box", path);
       }
     }
+    TRY_VOID(check_own_below("workspace " + at.path, workspace.path_inside()));
     return workspace.path_inside() == at.path ? Result<void>() : check_moved(workspace);
   }
 
@@ -234,7 +243,7 @@ class Regions {
     Rights rights = rights_at(text, effects);
     const host::PathFacts* facts = find_facts(text);
     if (facts == nullptr) return check_missing(text, outer, rights);
-    TRY_VOID(settle_sockets(*facts, effects.connect, rights));
+    TRY_VOID(settle_sockets(*facts, effects.connect, outer, rights));
     const Workspace* workspace = find_workspace(text);
     const bool own_mount = workspace != nullptr && rights.read;
     if (!own_mount && (rights == outer || (rights.none() && outer.none()))) return {};
@@ -266,24 +275,23 @@ class Regions {
     region.frozen = workspace.frozen;
   }
 
-  // The sockets of a readable tree can be connected to, with a rule or without.
-  Result<void> settle_sockets(const host::PathFacts& at, Effect connect, Rights& rights) const {
-    if (!rights.read) return {};
-    rights.connect = false;
-    if (connect != Effect::Deny) {
-      const Rights outer = around(at.path);
-      if (at.kind == host::PathKind::Socket && outer.read) rights = outer;
+  // A socket is connected to or not, whatever else may be done around it. Without the guard a
+  // readable tree carries its sockets along.
+  Result<void> settle_sockets(const host::PathFacts& at, Effect connect, const Rights& outer,
+                              Rights& rights) const {
+    if (at.kind == host::PathKind::Socket) {
+      if (connect == Effect::Allow) rights = {.connect = true};
+      if (connect == Effect::Deny) rights = {};
+      if (connect == Effect::Silent && outer.read) rights = outer;
       return {};
     }
-    if (at.kind != host::PathKind::Socket) {
-      return fail(
-          Code::Unsupported,
-          "{}: reading is allowed and connecting to sockets is denied, but the sockets of a "
-          "readable tree can be connected to; deny unix on the sockets themselves",
-          at.path);
-    }
-    rights = {};
-    return {};
+    if (!rights.read || !spec_.waived.contains("host-sockets")) return {};
+    rights.connect = false;
+    if (connect != Effect::Deny) return {};
+    return fail(Code::Unsupported,
+                "{}: connecting to sockets is denied in a readable tree, which cannot be kept with "
+                "--waive host-sockets; deny unix on the sockets themselves",
+                at.path);
   }
 
   // In the box's own /proc and /dev a denied place is covered as a whole.
@@ -306,6 +314,7 @@ class Regions {
   }
 
   static bool takes_away(const Region& region, const Region& outer) {
+    if (region.rights.connect && region.at.kind == host::PathKind::Socket) return false;
     return !outer.rights.within(region.rights) || region.upper != Upper::None;
   }
 
@@ -389,7 +398,8 @@ class Regions {
 std::string region_text(const Region& region) {
   if (region.rights.none()) return "covered by an empty place";
   if (!region.rights.read) return "the socket is mounted";
-  return fmt::format("mounted {}", mount_attributes_to_text(mount_attributes(region.rights)));
+  return fmt::format("mounted {}{}", mount_attributes_to_text(mount_attributes(region.rights)),
+                     region.rights.connect ? ", with its sockets" : "");
 }
 
 // The deepest region that the path lies in. They are in the order of their paths.
@@ -403,7 +413,20 @@ const Region* find_nearest(const std::vector<Region>& regions, std::string_view 
   return nullptr;
 }
 
+// A denial of the sockets of a tree that can be read.
+bool is_kept_by_guard(const Rule& rule, const Region* nearest) {
+  return rule.effect == Effect::Deny && nearest != nullptr && nearest->rights.read &&
+         !nearest->rights.connect &&
+         std::holds_alternative<authority::ConnectUnix>(rule.capability);
+}
+
 }  // namespace
+
+bool is_system(const host::HostFacts& facts, std::string_view path) {
+  const std::string_view top = path.substr(1, path.find('/', 1) - 1);
+  return std::ranges::any_of(facts.system,
+                             [&](const host::SystemEntry& entry) { return entry.name == top; });
+}
 
 Result<std::vector<Region>> lower_files(const SandboxSpec& spec, const std::vector<Rule>& rules,
                                         const host::HostFacts& facts) {
@@ -414,6 +437,7 @@ std::string file_rule_enforcement(const Rule& rule, const std::vector<Region>& r
                                   const host::HostFacts& facts) {
   const std::string& path = find_file_path(rule.capability)->text();
   const Region* nearest = find_nearest(regions, path);
+  if (is_kept_by_guard(rule, nearest)) return "connect broker";
   if (nearest != nullptr && nearest->at.path == path) return region_text(*nearest);
   if (nearest != nullptr) return fmt::format("as {}, {}", nearest->at.path, region_text(*nearest));
   if (is_system(facts, path)) {

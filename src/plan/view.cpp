@@ -22,11 +22,6 @@ constexpr std::size_t kUsualSteps = 32;  // a guess of what to make room for
 
 constexpr std::uint64_t place(Place where) { return static_cast<std::uint64_t>(where); }
 
-bool is_system(const host::HostFacts& facts, std::string_view top) {
-  return std::any_of(facts.system.begin(), facts.system.end(),
-                     [&](const host::SystemEntry& entry) { return entry.name == top; });
-}
-
 // Collects the directories and files that must exist in the private tmpfs as mount points.
 class Scratch {
  public:
@@ -127,8 +122,7 @@ void plan_mount_point(const Region& region, const RegionMap& regions,
                scratch);
     return;
   }
-  const std::string_view top = std::string_view(path).substr(1, path.find('/', 1) - 1);
-  if (region.at.inode == 0 || is_system(facts, top)) return;
+  if (region.at.inode == 0 || is_system(facts, path)) return;
   make_place(region, "", path, 0755, scratch);
 }
 
@@ -187,7 +181,7 @@ void attach_tops(std::span<const std::string> tops, std::vector<Step>& box) {
 }
 
 // What every box has of its own, and then what this one's trees need.
-void plan_box(const Limits& limits, Scratch& scratch, View& view) {
+void plan_box(const Limits& limits, const host::HostFacts& facts, Scratch& scratch, View& view) {
   const std::uint64_t bytes = limits.disk_bytes.value_or(kDefaultDiskBytes);
   // Its root is attached where the first of its directories then covers it.
   view.box.push_back(
@@ -198,6 +192,11 @@ void plan_box(const Limits& limits, Scratch& scratch, View& view) {
   std::ranges::move(std::span(steps).first(scratch.usual_steps()), std::back_inserter(view.box));
   attach_tops(std::span(scratch.tops()).first(scratch.usual_tops()), view.box);
   view.box.push_back({Op::MountProc});
+  view.box.push_back(plan_proc_covers(facts));
+  for (const auto& [count, limit] : {std::pair{"max_inotify_instances", facts.inotify_instances},
+                                     std::pair{"max_inotify_watches", facts.inotify_watches}}) {
+    if (limit != 0) view.box.push_back({Op::CapNamespace, limit / kShare, 0, count});
+  }
   view.box.push_back({Op::MountTerminals});
   std::ranges::move(own, std::back_inserter(view.box));
   attach_tops(tops, view.box);
@@ -305,7 +304,7 @@ Result<std::string> working_directory(const SandboxSpec& spec) {
 
 Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
                        const host::HostFacts& facts) {
-  if (!is_system(facts, "usr")) return fail(Code::Unsupported, "this host has no /usr directory");
+  if (!is_system(facts, "/usr")) return fail(Code::Unsupported, "this host has no /usr directory");
   const std::vector<Region>& regions = lowered.regions;
   const auto covers = number_covers(regions);
   RegionMap by_path;
@@ -326,6 +325,9 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
   scratch.directory("run/shm", 01777);
   scratch.top("home", 0755);
   scratch.directory("home/box", 0700);
+  scratch.directory("nothing", 0700);
+  scratch.file(kEmptyFile, 0);
+  scratch.directory(kEmptyDirectory, 0);
   scratch.end_of_usual();
   make_stages(regions, scratch);
   for (const auto& [region, index] : covers) make_cover(*region, index, passable, scratch);
@@ -345,7 +347,7 @@ Result<View> plan_view(const SandboxSpec& spec, const Lowered& lowered,
   view.base.reserve(2 * kUsualSteps);
   view.box.reserve(2 * kUsualSteps + scratch.size() + 3 * regions.size());
   plan_base(facts, scratch, view.base);
-  plan_box(lowered.limits, scratch, view);
+  plan_box(lowered.limits, facts, scratch, view);
   plan_regions(regions, covers, view);
   view.box.insert(view.box.end(), names.covers.begin(), names.covers.end());
   TRY(view.cwd, working_directory(spec));

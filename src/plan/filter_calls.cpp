@@ -1,0 +1,447 @@
+#include "plan/filter_calls.h"
+
+#include <cerrno>
+
+namespace glovebox::plan {
+namespace {
+
+constexpr SyscallNumber kAllowed[] = {
+    // Files: open, read, write, move data between them.
+    {"close", 3, 57},
+    {"close_range", 436, 436},
+    {"read", 0, 63},
+    {"write", 1, 64},
+    {"readv", 19, 65},
+    {"writev", 20, 66},
+    {"pread64", 17, 67},
+    {"pwrite64", 18, 68},
+    {"preadv", 295, 69},
+    {"pwritev", 296, 70},
+    {"preadv2", 327, 286},
+    {"pwritev2", 328, 287},
+    {"lseek", 8, 62},
+    {"sendfile", 40, 71},
+    {"copy_file_range", 326, 285},
+    {"splice", 275, 76},
+    {"truncate", 76, 45},
+    {"ftruncate", 77, 46},
+    {"fallocate", 285, 47},
+    {"fadvise64", 221, 223},
+    {"readahead", 187, 213},
+    {"fsync", 74, 82},
+    {"fdatasync", 75, 83},
+    {"sync_file_range", 277, 84},
+    {"flock", 73, 32},
+    {"fcntl", 72, 25},
+    {"dup", 32, 23},
+    {"dup2", 33, kNoCall},
+    {"dup3", 292, 24},
+    {"pipe", 22, kNoCall},
+    {"pipe2", 293, 59},
+    // Files: names, directories and what is known of them.
+    {"stat", 4, kNoCall},
+    {"fstat", 5, 80},
+    {"lstat", 6, kNoCall},
+    {"newfstatat", 262, 79},
+    {"statx", 332, 291},
+    {"statfs", 137, 43},
+    {"fstatfs", 138, 44},
+    {"access", 21, kNoCall},
+    {"faccessat", 269, 48},
+    {"faccessat2", 439, 439},
+    {"getdents", 78, kNoCall},
+    {"getdents64", 217, 61},
+    {"getcwd", 79, 17},
+    {"chdir", 80, 49},
+    {"fchdir", 81, 50},
+    {"mkdir", 83, kNoCall},
+    {"mkdirat", 258, 34},
+    {"rmdir", 84, kNoCall},
+    {"rename", 82, kNoCall},
+    {"renameat", 264, 38},
+    {"link", 86, kNoCall},
+    {"linkat", 265, 37},
+    {"unlink", 87, kNoCall},
+    {"unlinkat", 263, 35},
+    {"symlink", 88, kNoCall},
+    {"symlinkat", 266, 36},
+    {"readlink", 89, kNoCall},
+    {"readlinkat", 267, 78},
+    {"chown", 92, kNoCall},
+    {"fchown", 93, 55},
+    {"lchown", 94, kNoCall},
+    {"fchownat", 260, 54},
+    {"umask", 95, 166},
+    {"utime", 132, kNoCall},
+    {"utimes", 235, kNoCall},
+    {"utimensat", 280, 88},
+    {"futimesat", 261, kNoCall},
+    {"setxattr", 188, 5},
+    {"lsetxattr", 189, 6},
+    {"fsetxattr", 190, 7},
+    {"setxattrat", 463, 463},
+    {"getxattr", 191, 8},
+    {"lgetxattr", 192, 9},
+    {"fgetxattr", 193, 10},
+    {"getxattrat", 464, 464},
+    {"listxattr", 194, 11},
+    {"llistxattr", 195, 12},
+    {"flistxattr", 196, 13},
+    {"listxattrat", 465, 465},
+    {"removexattr", 197, 14},
+    {"lremovexattr", 198, 15},
+    {"fremovexattr", 199, 16},
+    {"removexattrat", 466, 466},
+    {"inotify_init", 253, kNoCall},
+    {"inotify_init1", 294, 26},
+    {"inotify_add_watch", 254, 27},
+    {"inotify_rm_watch", 255, 28},
+    // Memory. Programs that write code at run time need mprotect and memfd_create.
+    {"brk", 12, 214},
+    {"mmap", 9, 222},
+    {"munmap", 11, 215},
+    {"mprotect", 10, 226},
+    {"mremap", 25, 216},
+    {"msync", 26, 227},
+    {"mincore", 27, 232},
+    {"madvise", 28, 233},
+    {"mlock", 149, 228},
+    {"mlock2", 325, 284},
+    {"munlock", 150, 229},
+    {"mlockall", 151, 230},
+    {"munlockall", 152, 231},
+    {"mseal", 462, 462},
+    {"memfd_create", 319, 279},
+    {"pkey_alloc", 330, 289},
+    {"pkey_free", 331, 290},
+    {"pkey_mprotect", 329, 288},
+    {"membarrier", 324, 283},
+    // Processes and threads. The pid namespace bounds whom a signal or a pidfd can reach.
+    {"fork", 57, kNoCall},
+    {"vfork", 58, kNoCall},
+    {"execve", 59, 221},
+    {"execveat", 322, 281},
+    {"exit", 60, 93},
+    {"exit_group", 231, 94},
+    {"wait4", 61, 260},
+    {"waitid", 247, 95},
+    {"getpid", 39, 172},
+    {"getppid", 110, 173},
+    {"gettid", 186, 178},
+    {"getpgid", 121, 155},
+    {"getpgrp", 111, kNoCall},
+    {"getsid", 124, 156},
+    {"setpgid", 109, 154},
+    {"setsid", 112, 157},
+    {"set_tid_address", 218, 96},
+    {"set_robust_list", 273, 99},
+    {"get_robust_list", 274, 100},
+    {"rseq", 334, 293},
+    {"rseq_slice_yield", 471, 471},
+    {"futex", 202, 98},
+    {"futex_waitv", 449, 449},
+    {"futex_wait", 455, 455},
+    {"futex_wake", 454, 454},
+    {"futex_requeue", 456, 456},
+    {"arch_prctl", 158, kNoCall},
+    {"restart_syscall", 219, 128},
+    {"kill", 62, 129},
+    {"tkill", 200, 130},
+    {"tgkill", 234, 131},
+    {"pidfd_open", 434, 434},
+    {"pidfd_send_signal", 424, 424},
+    {"getpriority", 140, 141},
+    {"setpriority", 141, 140},
+    {"ioprio_get", 252, 31},
+    {"ioprio_set", 251, 30},
+    {"getrlimit", 97, 163},
+    {"setrlimit", 160, 164},
+    {"prlimit64", 302, 261},
+    {"getrusage", 98, 165},
+    {"times", 100, 153},
+    {"sysinfo", 99, 179},
+    {"uname", 63, 160},
+    {"getcpu", 309, 168},
+    {"sched_yield", 24, 124},
+    {"sched_getaffinity", 204, 123},
+    {"sched_setaffinity", 203, 122},
+    {"sched_getparam", 143, 121},
+    {"sched_setparam", 142, 118},
+    {"sched_getscheduler", 145, 120},
+    {"sched_setscheduler", 144, 119},
+    {"sched_getattr", 315, 275},
+    {"sched_get_priority_max", 146, 125},
+    {"sched_get_priority_min", 147, 126},
+    {"sched_rr_get_interval", 148, 127},
+    // Identity. Nothing is held that these could raise, and no_new_privs keeps it so. setgroups is
+    // refused below.
+    {"getuid", 102, 174},
+    {"geteuid", 107, 175},
+    {"getresuid", 118, 148},
+    {"setuid", 105, 146},
+    {"setreuid", 113, 145},
+    {"setresuid", 117, 147},
+    {"setfsuid", 122, 151},
+    {"getgid", 104, 176},
+    {"getegid", 108, 177},
+    {"getresgid", 120, 150},
+    {"setgid", 106, 144},
+    {"setregid", 114, 143},
+    {"setresgid", 119, 149},
+    {"setfsgid", 123, 152},
+    {"getgroups", 115, 158},
+    {"capget", 125, 90},
+    {"capset", 126, 91},
+    // A program may shut itself in further.
+    {"landlock_create_ruleset", 444, 444},
+    {"landlock_add_rule", 445, 445},
+    {"landlock_restrict_self", 446, 446},
+    // Signals, time and waiting.
+    {"rt_sigaction", 13, 134},
+    {"rt_sigprocmask", 14, 135},
+    {"rt_sigreturn", 15, 139},
+    {"rt_sigpending", 127, 136},
+    {"rt_sigtimedwait", 128, 137},
+    {"rt_sigqueueinfo", 129, 138},
+    {"rt_tgsigqueueinfo", 297, 240},
+    {"rt_sigsuspend", 130, 133},
+    {"sigaltstack", 131, 132},
+    {"signalfd", 282, kNoCall},
+    {"signalfd4", 289, 74},
+    {"pause", 34, kNoCall},
+    {"time", 201, kNoCall},
+    {"gettimeofday", 96, 169},
+    {"clock_gettime", 228, 113},
+    {"clock_getres", 229, 114},
+    {"clock_nanosleep", 230, 115},
+    {"nanosleep", 35, 101},
+    {"alarm", 37, kNoCall},
+    {"getitimer", 36, 102},
+    {"setitimer", 38, 103},
+    {"timer_create", 222, 107},
+    {"timer_settime", 223, 110},
+    {"timer_gettime", 224, 108},
+    {"timer_getoverrun", 225, 109},
+    {"timer_delete", 226, 111},
+    {"timerfd_create", 283, 85},
+    {"timerfd_settime", 286, 86},
+    {"timerfd_gettime", 287, 87},
+    {"poll", 7, kNoCall},
+    {"ppoll", 271, 73},
+    {"select", 23, kNoCall},
+    {"pselect6", 270, 72},
+    {"epoll_create", 213, kNoCall},
+    {"epoll_create1", 291, 20},
+    {"epoll_ctl", 233, 21},
+    {"epoll_wait", 232, kNoCall},
+    {"epoll_pwait", 281, 22},
+    {"epoll_pwait2", 441, 441},
+    {"eventfd", 284, kNoCall},
+    {"eventfd2", 290, 19},
+    {"getrandom", 318, 278},
+    // Sockets, once made; which can be made is decided below.
+    {"bind", 49, 200},
+    {"listen", 50, 201},
+    {"accept", 43, 202},
+    {"accept4", 288, 242},
+    {"connect", 42, 203},
+    {"getsockname", 51, 204},
+    {"getpeername", 52, 205},
+    {"getsockopt", 55, 209},
+    {"shutdown", 48, 210},
+    {"sendto", 44, 206},
+    {"sendmsg", 46, 211},
+    {"sendmmsg", 307, 269},
+    {"recvfrom", 45, 207},
+    {"recvmsg", 47, 212},
+    {"recvmmsg", 299, 243},
+    // System V shared memory, which the ipc namespace bounds; databases begin with it.
+    {"shmget", 29, 194},
+    {"shmat", 30, 196},
+    {"shmdt", 67, 197},
+    {"shmctl", 31, 195},
+};
+
+constexpr SyscallNumber kRefused[] = {
+    // Namespaces, roots and mounts: what the box is made of.
+    {"setns", 308, 268},
+    {"chroot", 161, 51},
+    {"pivot_root", 155, 41},
+    {"mount", 165, 40},
+    {"umount2", 166, 39},
+    {"open_tree", 428, 428},
+    {"open_tree_attr", 467, 467},
+    {"move_mount", 429, 429},
+    {"fsopen", 430, 430},
+    {"fsconfig", 431, 431},
+    {"fsmount", 432, 432},
+    {"fspick", 433, 433},
+    {"mount_setattr", 442, 442},
+    {"listns", 470, 470},
+    // Looking into another process or holding what it holds.
+    {"ptrace", 101, 117},
+    {"process_vm_readv", 310, 270},
+    {"process_vm_writev", 311, 271},
+    {"process_madvise", 440, 440},
+    {"process_mrelease", 448, 448},
+    {"pidfd_getfd", 438, 438},
+    {"kcmp", 312, 272},
+    {"migrate_pages", 256, 238},
+    // Programs for the kernel, and large interfaces with a history of holes.
+    {"bpf", 321, 280},
+    {"perf_event_open", 298, 241},
+    {"userfaultfd", 323, 282},
+    {"io_uring_setup", 425, 425},
+    {"io_uring_enter", 426, 426},
+    {"io_uring_register", 427, 427},
+    // Kernel keyrings belong to the user outside; no namespace separates them.
+    {"add_key", 248, 217},
+    {"request_key", 249, 218},
+    {"keyctl", 250, 219},
+    // Files by handle go around the directories that guard them. A handle has no use without the
+    // second half, and programs that ask for one have a fallback.
+    {"open_by_handle_at", 304, 265},
+    {"name_to_handle_at", 303, 264},
+    // Watching and accounting for others.
+    {"fanotify_init", 300, 262},
+    {"fanotify_mark", 301, 263},
+    {"acct", 163, 89},
+    {"syslog", 103, 116},
+    {"lookup_dcookie", 212, 18},
+    {"quotactl", 179, 60},
+    {"quotactl_fd", 443, 443},
+    // The machine: its clock, its name, its code, its devices.
+    {"settimeofday", 164, 170},
+    {"clock_settime", 227, 112},
+    {"adjtimex", 159, 171},
+    {"clock_adjtime", 305, 266},
+    {"sethostname", 170, 161},
+    {"setdomainname", 171, 162},
+    {"reboot", 169, 142},
+    {"kexec_load", 246, 104},
+    {"kexec_file_load", 320, 294},
+    {"init_module", 175, 105},
+    {"finit_module", 313, 273},
+    {"delete_module", 176, 106},
+    {"swapon", 167, 224},
+    {"swapoff", 168, 225},
+    {"iopl", 172, kNoCall},
+    {"ioperm", 173, kNoCall},
+    {"vhangup", 153, 58},
+    // Identity that could be given away, or set from outside.
+    {"setgroups", 116, 159},
+    {"lsm_set_self_attr", 460, 460},
+    // Old entries with no user left. modify_ldt is for 16-bit and 32-bit code and has had holes.
+    {"modify_ldt", 154, kNoCall},
+    {"nfsservctl", 180, 42},
+    {"uselib", 134, kNoCall},
+    {"ustat", 136, kNoCall},
+    {"sysfs", 139, kNoCall},
+    {"_sysctl", 156, kNoCall},
+    {"create_module", 174, kNoCall},
+    {"get_kernel_syms", 177, kNoCall},
+    {"query_module", 178, kNoCall},
+};
+
+constexpr SyscallNumber kAbsent[] = {
+    // The filter cannot read the flags of clone3: they are behind a pointer. C libraries use clone
+    // instead when it is absent.
+    {"clone3", 435, 435},
+    // Nor the mode of a file that openat2 makes. Older kernels do not have it.
+    {"openat2", 437, 437},
+    // aio-max-nr counts for the whole host, so one box could use it up for all.
+    {"io_setup", 206, 0},
+    {"io_destroy", 207, 1},
+    {"io_submit", 209, 2},
+    {"io_cancel", 210, 3},
+    {"io_getevents", 208, 4},
+    {"io_pgetevents", 333, 292},
+    // Pages taken from the kernel's own map, and a view of what others have in the page cache.
+    {"memfd_secret", 447, 447},
+    {"cachestat", 451, 451},
+    // Long deprecated and only emulated; mmap does the same.
+    {"remap_file_pages", 216, 234},
+    // Young calls that tell of mounts, attributes and security modules; /proc and ioctl remain.
+    {"statmount", 457, 457},
+    {"listmount", 458, 458},
+    {"file_getattr", 468, 468},
+    {"file_setattr", 469, 469},
+    {"lsm_get_self_attr", 459, 459},
+    {"lsm_list_modules", 461, 461},
+    // For the kernel's own trampolines, which it exempts from filters.
+    {"uprobe", 336, kNoCall},
+    {"uretprobe", 335, kNoCall},
+    // Numbers without a system call behind them on x86_64.
+    {"set_thread_area", 205, kNoCall},
+    {"get_thread_area", 211, kNoCall},
+    {"epoll_ctl_old", 214, kNoCall},
+    {"epoll_wait_old", 215, kNoCall},
+    {"getpmsg", 181, kNoCall},
+    {"putpmsg", 182, kNoCall},
+    {"afs_syscall", 183, kNoCall},
+    {"tuxcall", 184, kNoCall},
+    {"security", 185, kNoCall},
+    {"vserver", 236, kNoCall},
+};
+
+// Groups that ordinary programs do without, each with what a program hears that asks for one of
+// them: the answer after which it goes on in another way.
+
+// Databases and fakeroot aside, nothing common uses these; sem_open(3) and pthreads do not. The
+// answer is that of a kernel built without them, as for the next two.
+constexpr SyscallNumber kSysvIpc[] = {
+    {"semget", 64, 190}, {"semop", 65, 193},  {"semtimedop", 220, 192}, {"semctl", 66, 191},
+    {"msgget", 68, 186}, {"msgsnd", 69, 189}, {"msgrcv", 70, 188},      {"msgctl", 71, 187},
+};
+constexpr SyscallNumber kMqueue[] = {
+    {"mq_open", 240, 180},         {"mq_unlink", 241, 181}, {"mq_timedsend", 242, 182},
+    {"mq_timedreceive", 243, 183}, {"mq_notify", 244, 184}, {"mq_getsetattr", 245, 185},
+};
+
+// libnuma takes ENOSYS from get_mempolicy for a machine without NUMA, and asks for no more. Where
+// pages lie is the scheduler's business.
+constexpr SyscallNumber kNuma[] = {
+    {"mbind", 237, 235},
+    {"get_mempolicy", 239, 236},
+    {"set_mempolicy", 238, 237},
+    {"set_mempolicy_home_node", 450, 450},
+};
+
+// Pages of one process in the pipes of another: the holes of pipe buffers were here. splice(2) and
+// sendfile(2) stay.
+constexpr SyscallNumber kSplice[] = {
+    {"tee", 276, 77},
+    {"vmsplice", 278, 75},
+};
+
+// Deadlines and clamps of the processor. Programs are used to being refused them.
+constexpr SyscallNumber kSched[] = {
+    {"sched_setattr", 314, 274},
+};
+
+// They write out, and wait for, what everybody on the machine has written.
+constexpr SyscallNumber kSync[] = {
+    {"sync", 162, 81},
+    {"syncfs", 306, 267},
+};
+
+// Young, and used by programs that were started with shadow stacks.
+constexpr SyscallNumber kShadowStack[] = {
+    {"map_shadow_stack", 453, 453},
+};
+
+constexpr CallGroup kGroups[] = {
+    {"mqueue", kMqueue, ENOSYS},    {"numa", kNuma, ENOSYS},
+    {"sched", kSched, EPERM},       {"shadow-stack", kShadowStack, ENOSYS},
+    {"splice", kSplice, ENOSYS},    {"sync", kSync, ENOSYS},
+    {"sysv-ipc", kSysvIpc, ENOSYS},
+};
+
+}  // namespace
+
+std::span<const SyscallNumber> allowed_calls() { return kAllowed; }
+std::span<const SyscallNumber> refused_calls() { return kRefused; }
+std::span<const SyscallNumber> absent_calls() { return kAbsent; }
+std::span<const CallGroup> call_groups() { return kGroups; }
+
+}  // namespace glovebox::plan
