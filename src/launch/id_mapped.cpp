@@ -1,6 +1,8 @@
 #include "launch/id_mapped.h"
 
 #include "base/file.h"
+#include "launch/child/read_back.h"
+#include "launch/namespaces.h"
 
 #include <cerrno>
 #include <csignal>
@@ -24,12 +26,15 @@ class NamespaceOwner {
     args.flags = CLONE_NEWUSER | CLONE_PIDFD;
     args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
     const pid_t parent = ::getpid();
-    const long pid = ::syscall(SYS_clone3, &args, sizeof(args));
+    const long pid = clone_child(args);
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
       // The parent may have been killed before it was asked about.
       while (::getppid() == parent) ::pause();
       ::_exit(0);
+    }
+    if (pid < 0 && errno == kNotInForce) {
+      return fail_not_in_force("make a user namespace for idmapped mounts");
     }
     if (pid < 0) return fail_os(errno, "make a user namespace for idmapped mounts");
     return NamespaceOwner(static_cast<pid_t>(pid), UniqueFd(pidfd));

@@ -3,9 +3,11 @@
 #include "base/file.h"
 #include "launch/child/context.h"
 #include "launch/child/message.h"
+#include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 #include "launch/id_mapped.h"
 #include "launch/loop_image.h"
+#include "launch/namespaces.h"
 #include "launch/packet.h"
 #include "launch/stopwatch.h"
 
@@ -46,10 +48,18 @@ constexpr std::uint64_t kIntoCgroup = CLONE_INTO_CGROUP;
 // so that many runs do not use up the user's key quota; boxes cannot call the keyring at all.
 Result<void> join_own_keyring() {
   constexpr int kJoinSessionKeyring = 1;  // KEYCTL_JOIN_SESSION_KEYRING
-  if (::syscall(SYS_keyctl, kJoinSessionKeyring, "_glovebox") < 0 && errno != ENOSYS) {
-    return fail_os(errno, "join a session keyring of the launcher's own");
-  }
-  return {};
+  const long serial = ::syscall(SYS_keyctl, kJoinSessionKeyring, "_glovebox");
+  if (serial > 0 || (serial < 0 && errno == ENOSYS)) return {};
+  if (serial == 0) return fail_not_in_force("join a session keyring of the launcher's own");
+  return fail_os(errno, "join a session keyring of the launcher's own");
+}
+
+// Without this, what is mounted in a copy of the host's mounts could appear on the host.
+Result<void> expect_no_shared_mounts() {
+  constexpr std::size_t kMostMountBytes = 64U << 20;
+  TRY(const std::string mounts, read_file("/proc/self/mountinfo", kMostMountBytes));
+  if (mounts.find(" shared:") == std::string::npos) return {};
+  return fail_not_in_force("cut the mounts off from the host");
 }
 
 bool is_for_agent(const plan::PlanView& plan) {
@@ -120,6 +130,7 @@ class BornAs {
 
 Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   Launcher launcher(facts.tier, life);
+  TRY(launcher.namespaces_, own_namespaces());
   TRY_VOID(join_own_keyring());
   launcher.self_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!launcher.self_) return fail_os(errno, "open the launcher's own pidfd");
@@ -130,6 +141,7 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
     }
     TRY(launcher.leases_, UidLeases::open(range));
     if (::setgroups(0, nullptr) != 0) return fail_os(errno, "drop supplementary groups");
+    if (::getgroups(0, nullptr) != 0) return fail_not_in_force("drop supplementary groups");
     // Capabilities stay through the changes of uid around each clone.
     if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0) {
       return fail_os(errno, "set securebits");
@@ -154,9 +166,7 @@ void Launcher::hide_arguments(int argc, char** argv) {
 }
 
 Result<void> Launcher::enter_user_namespace() {
-  if (::unshare(CLONE_NEWUSER) != 0) {
-    return fail_os(errno, "make a user namespace ({})", kRemedy);
-  }
+  TRY_VOID(make_namespace(kUserNamespace));
   if (!write_id_maps(own_uid_, own_uid_, own_gid_, own_gid_)) {
     return fail_os(errno, "map the caller into a user namespace ({})", kRemedy);
   }
@@ -166,11 +176,12 @@ Result<void> Launcher::enter_user_namespace() {
 // Mounts made on the host later still appear in the host's view (slave); nothing that is mounted
 // here ever appears on the host.
 Result<void> Launcher::enter_mount_namespace() {
-  if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
+  TRY_VOID(make_namespace(kMountNamespace));
   const sys::MountAttributes change{0, 0, MS_SLAVE, 0};
   if (!sys::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, change)) {
     return fail_os(errno, "cut the mounts off from the host");
   }
+  TRY_VOID(expect_no_shared_mounts());
   TRY(host_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
   return networks_.open();
 }
@@ -179,14 +190,14 @@ Result<void> Launcher::enter_mount_namespace() {
 // the finished base view or not at all (clone_box checks).
 Result<void> Launcher::go_outside() {
   if (view_ == View::Host) return {};
-  if (::setns(host_view_.get(), CLONE_NEWNS) != 0) return fail_os(errno, "enter the host's view");
+  TRY_VOID(enter_namespace(host_view_, kMountNamespace));
   view_ = View::Host;
   return {};
 }
 
 Result<void> Launcher::go_inside() {
   if (view_ == View::Base) return {};
-  if (::setns(base_view_.get(), CLONE_NEWNS) != 0) return fail_os(errno, "enter the base view");
+  TRY_VOID(enter_namespace(base_view_, kMountNamespace));
   view_ = View::Base;
   return {};
 }
@@ -241,7 +252,7 @@ Result<void> Launcher::build_base(const plan::PlanView& plan) {
   TRY_VOID(go_outside());
   base_plan_.reset();
   base_view_.reset();
-  if (::unshare(CLONE_NEWNS) != 0) return fail_os(errno, "make a mount namespace ({})", kRemedy);
+  TRY_VOID(make_namespace(kMountNamespace));
   view_ = View::Unfinished;
   ChildContext context;
   context.strings = plan.strings();
@@ -253,6 +264,7 @@ Result<void> Launcher::build_base(const plan::PlanView& plan) {
     return tl::unexpected(step_error(plan::unflatten(plan, step), os_errno));
   }
   ::umask(mask);
+  base_device_ = context.root_device;
   TRY(base_view_, open_file("/proc/self/ns/mnt", O_RDONLY));
   view_ = View::Base;
   base_bytes_ = plan.common_part();
@@ -279,6 +291,8 @@ ChildContext Launcher::context_for(const plan::PlanView& plan, const StartFiles&
   context.title = title_;
   context.agent = is_for_agent(plan) ? agent_ : nullptr;
   context.launcher_fd = self_.get();
+  std::ranges::copy(namespaces_, context.outside_namespaces);
+  context.root_device = base_device_;
   context.status_fd = files.status;
   context.order_fd = files.order;
   context.park_after = files.order >= 0 ? plan.parkable_steps() : 0;
@@ -334,10 +348,13 @@ Result<void> Launcher::clone_process(ChildContext& context, Box& box) {
     TRY(BornAs as_box, BornAs::become(box.uid.uid()));
     born.emplace(std::move(as_box));
   }
-  const long pid = ::syscall(SYS_clone3, &args, sizeof(args));
+  const long pid = clone_child(args);
   const int clone_errno = errno;
   if (pid == 0) run_box(context);
   born.reset();
+  if (pid < 0 && clone_errno == kNotInForce) {
+    return fail_not_in_force("clone the box into new namespaces");
+  }
   if (pid < 0) return fail_os(clone_errno, "clone the box into new namespaces ({})", kRemedy);
   box.init = UniqueFd(pidfd);
   box.pid = static_cast<pid_t>(pid);
@@ -502,6 +519,19 @@ Error tree_error(std::string_view path, int os_errno) {
 }
 
 Error step_error(const plan::Step& step, int os_errno) {
+  if (os_errno == kNotInForce) {
+    return Error{Code::Os, os_errno,
+                 fmt::format("launch step '{}': the call was answered, but what it is for is not "
+                             "there: something around glovebox (a filter, a tracer) answers in "
+                             "the kernel's place ({})",
+                             plan::to_text(step), kRemedy)};
+  }
+  if (step.op == plan::Op::ChangeDirectory && os_errno == EACCES) {
+    return Error{Code::Denied, os_errno,
+                 fmt::format("{}: the box cannot enter it, because its owner and mode keep the "
+                             "box's user out (choose another directory with --cwd)",
+                             step.text)};
+  }
   return Error{
       Code::Os, os_errno,
       fmt::format("launch step '{}': {} ({})", plan::to_text(step), errno_text(os_errno), kRemedy)};

@@ -100,6 +100,8 @@ class Launcher {
   std::uint32_t own_gid_ = 0;
   std::optional<UidLeases> leases_;
   std::uint64_t serial_ = 0;
+  std::array<std::uint64_t, kNamespaceCount> namespaces_{};  // where it began
+  std::uint64_t base_device_ = 0;                            // of the base view's root
   std::vector<std::byte> base_bytes_;  // the plan that the base view was built for
   std::optional<plan::PlanView> base_plan_;
   std::span<char> title_;

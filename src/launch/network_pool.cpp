@@ -2,11 +2,11 @@
 
 #include "base/file.h"
 #include "launch/child/context.h"
+#include "launch/namespaces.h"
 
 #include <cerrno>
 
 #include <fcntl.h>
-#include <sched.h>
 
 namespace glovebox::launch {
 namespace {
@@ -22,7 +22,7 @@ Result<void> NetworkPool::open() {
 
 Result<bool> NetworkPool::add_one() {
   if (!own_ || ready_.size() >= kTarget) return false;
-  if (::unshare(CLONE_NEWNET) != 0) return fail_os(errno, "make a network namespace");
+  TRY_VOID(make_namespace(kNetworkNamespace));
   auto made = open_file(kOwnNetwork, O_RDONLY);
   int resolver[kResolverFds] = {-1, -1};
   const bool raised = raise_loopback() && open_resolver_sockets(resolver);
@@ -39,15 +39,10 @@ Result<std::optional<NetworkPool::Resolver>> NetworkPool::enter() {
   if (ready_.empty()) return std::optional<Resolver>();
   Ready chosen = std::move(ready_.back());
   ready_.pop_back();
-  if (::setns(chosen.network.get(), CLONE_NEWNET) != 0) {
-    return fail_os(errno, "enter a network namespace");
-  }
+  TRY_VOID(enter_namespace(chosen.network, kNetworkNamespace));
   return std::optional<Resolver>(std::move(chosen.resolver));
 }
 
-Result<void> NetworkPool::leave() {
-  if (::setns(own_.get(), CLONE_NEWNET) != 0) return fail_os(errno, "leave a network namespace");
-  return {};
-}
+Result<void> NetworkPool::leave() { return enter_namespace(own_, kNetworkNamespace); }
 
 }  // namespace glovebox::launch

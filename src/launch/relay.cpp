@@ -14,7 +14,7 @@ namespace {
 // something may not take all of it. Whoever waits here watches over no limit.
 ssize_t write_now(int fd, const char* bytes, std::size_t count) {
   pollfd look{fd, POLLOUT, 0};
-  if (::poll(&look, 1, 0) == 0) {
+  if (::poll(&look, 1, 0) <= 0) {
     errno = EAGAIN;
     return -1;
   }

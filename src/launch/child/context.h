@@ -9,6 +9,7 @@
 #include <span>
 
 #include <linux/filter.h>
+#include <linux/securebits.h>
 
 namespace glovebox::launch {
 
@@ -16,6 +17,16 @@ inline constexpr std::size_t kMaxCgroupFds = 8;
 inline constexpr std::size_t kMaxLayerFds = plan::kMaxHandedLayers;
 // Questions for names are answered on two sockets: datagrams, and connections.
 inline constexpr std::size_t kResolverFds = 2;
+
+// Every namespace that a box has of its own, as /proc calls them.
+inline constexpr const char* kNamespaceNames[] = {"user", "mnt", "pid",   "ipc",
+                                                  "uts",  "net", "cgroup"};
+inline constexpr std::size_t kNamespaceCount = sizeof(kNamespaceNames) / sizeof(*kNamespaceNames);
+
+// With these, uid 0 means nothing to execve, and no capability can be made ambient.
+inline constexpr int kLockedSecurebits =
+    SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+    SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
 // Makes the network namespace; see network.cpp.
 struct NetworkHelper : Helper {
@@ -43,7 +54,8 @@ struct ChildContext {
   // where the rest of its plan comes from. -1: not parked.
   int order_fd = -1;
   std::size_t park_after = 0;
-  int launcher_fd = -1;  // a pidfd of the launcher
+  int launcher_fd = -1;                                    // a pidfd of the launcher
+  std::uint64_t outside_namespaces[kNamespaceCount] = {};  // the launcher's, by their inodes
   int status_fd = -1;
   int status_outside = -1;   // the supervisor's end, if the clone inherited it
   int stdio[3] = {0, 1, 2};  // -1: the box's own terminal
@@ -60,6 +72,7 @@ struct ChildContext {
   Helper* unmount = nullptr;  // without one, steps that could use it do the work themselves
   int awaited_fds[kMaxCgroupFds] = {};
   int root_fd = -1;
+  std::uint64_t root_device = 0;  // of the root that the box must have (read_back.h)
   int scratch_fd = -1;
   int ruleset_fd = -1;
   int terminal_fd = -1;    // the side that the command gets
@@ -98,9 +111,12 @@ bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noex
 bool hand_out_layer(ChildContext& context, const char* stage) noexcept;
 bool mount_proc() noexcept;
 bool mount_terminals() noexcept;
+bool cover_proc(const ChildContext& context, const char* files, const char* directories) noexcept;
 bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t attributes,
                  const char* target) noexcept;
 bool pin_directory(const char* target) noexcept;
+// Attaches a detached tree on a place that was opened, and looks whether the path leads to it.
+bool attach_on(int tree, int place, const char* target) noexcept;
 
 // Opens a tree of the host that must still be the one that was looked up (ESTALE if not), as a
 // detached copy with these attributes. `userns` >= 0: idmapped by it. -1 with errno set. Also used
@@ -113,6 +129,7 @@ bool begin_network(ChildContext& context, std::uint64_t loopback) noexcept;
 bool enter_network(ChildContext& context) noexcept;
 bool open_resolver(ChildContext& context) noexcept;
 bool enter_cgroups(ChildContext& context) noexcept;
+bool cap_namespace(const char* count, std::uint64_t limit) noexcept;
 bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept;
 bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept;
 bool drop_capabilities() noexcept;

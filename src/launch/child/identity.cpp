@@ -1,11 +1,11 @@
 #include "launch/child/context.h"
+#include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 #include "launch/child/text.h"
 
 #include <csignal>
 
 #include <linux/capability.h>
-#include <linux/securebits.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -27,9 +27,18 @@ bool write_map(int dir, const char* path, std::uint64_t inside, std::uint64_t ou
   return line.fits() && write_text(dir, path, line.text(), line.size());
 }
 
-bool fail_with(int os_errno) noexcept {
-  errno = os_errno;
-  return false;
+// What this process asked the kernel for with prctl(2).
+bool dies_with_launcher_unseen() noexcept {
+  int signal = 0;
+  if (::prctl(PR_GET_PDEATHSIG, &signal, 0, 0, 0) != 0) return false;
+  return (signal == SIGKILL && ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0) || not_in_force();
+}
+
+// By another call than the one that sets them.
+bool has_limit(unsigned resource, const struct rlimit& limit) noexcept {
+  struct rlimit now{};
+  if (::syscall(SYS_getrlimit, resource, &now) != 0) return false;
+  return (now.rlim_cur == limit.rlim_cur && now.rlim_max == limit.rlim_max) || not_in_force();
 }
 
 }  // namespace
@@ -55,41 +64,59 @@ bool map_identity(const ChildContext& context, std::uint64_t uid, std::uint64_t 
   const auto g = static_cast<gid_t>(gid);
   if (::syscall(SYS_setresgid, g, g, g) != 0 || ::syscall(SYS_setresuid, u, u, u) != 0)
     return false;
-  uid_t ids[6];
+  uid_t ids[6] = {~u, ~u, ~u, ~g, ~g, ~g};
   if (::syscall(SYS_getresuid, &ids[0], &ids[1], &ids[2]) != 0 ||
       ::syscall(SYS_getresgid, &ids[3], &ids[4], &ids[5]) != 0) {
     return false;
   }
   for (int i = 0; i < 3; ++i) {
-    if (ids[i] != u || ids[i + 3] != g) return fail_with(EPERM);
+    if (ids[i] != u || ids[i + 3] != g) return not_in_force();
   }
   // The change of identity has cleared what ties this process to its launcher.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
   // No process of the box may look into its init: not its memory, its files, nor its program.
-  return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
+  return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && dies_with_launcher_unseen();
+}
+
+// The counts of a user namespace are set by a process with power over it, as this process still
+// has.
+bool cap_namespace(const char* count, std::uint64_t limit) noexcept {
+  const int dir = ::openat(AT_FDCWD, "/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0) return false;
+  Line line;
+  line.number(limit);
+  bool done = write_text(dir, count, line.text(), line.size());
+  char text[sizeof(Line)] = {};
+  const int fd = done ? ::openat(dir, count, O_RDONLY | O_CLOEXEC) : -1;
+  done = fd >= 0 && ::read(fd, text, sizeof(text) - 1) > 0;
+  for (std::size_t i = 0; done && i < line.size(); ++i) {
+    if (text[i] != line.text()[i]) done = not_in_force();
+  }
+  if (done && text[line.size()] != '\n') done = not_in_force();
+  sys::close_quietly(fd);
+  sys::close_quietly(dir);
+  return done;
 }
 
 bool set_limit(std::uint64_t resource, std::uint64_t value) noexcept {
   const struct rlimit limit{value, value};
-  return ::syscall(SYS_prlimit64, 0, static_cast<unsigned>(resource), &limit, nullptr) == 0;
+  const auto which = static_cast<unsigned>(resource);
+  return ::syscall(SYS_prlimit64, 0, which, &limit, nullptr) == 0 && has_limit(which, limit);
 }
 
 bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept {
   struct rlimit limit{};
   const auto which = static_cast<unsigned>(resource);
-  if (::syscall(SYS_prlimit64, 0, which, nullptr, &limit) != 0) return false;
-  limit.rlim_max = value;
+  if (::syscall(SYS_getrlimit, which, &limit) != 0) return false;
+  if (limit.rlim_max > value) limit.rlim_max = value;
   if (limit.rlim_cur > value) limit.rlim_cur = value;
-  return ::syscall(SYS_prlimit64, 0, which, &limit, nullptr) == 0;
+  return ::syscall(SYS_prlimit64, 0, which, &limit, nullptr) == 0 && has_limit(which, limit);
 }
 
 // Securebits first: afterwards uid 0 inside (if somebody maps it) means nothing to execve, and no
 // capability can be made ambient. Then the bounding set, then the sets themselves.
 bool drop_capabilities() noexcept {
-  constexpr unsigned long kBits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-                                  SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-                                  SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-  if (::prctl(PR_SET_SECUREBITS, kBits, 0, 0, 0) != 0) return false;
+  if (::prctl(PR_SET_SECUREBITS, kLockedSecurebits, 0, 0, 0) != 0) return false;
   constexpr unsigned long kMore = 63;
   for (unsigned long capability = 0; capability <= kMore; ++capability) {
     if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;

@@ -1,5 +1,6 @@
 #include "launch/child/context.h"
 #include "launch/child/message.h"
+#include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 
 #include <csignal>
@@ -109,8 +110,8 @@ void note_interpreter(const char* file, ExecFailure* failure) noexcept {
 
 // Runs in the process made by vfork: on init's memory, until execve.
 [[noreturn]] void become_command(const ChildContext& context, ExecFailure* failure) noexcept {
-  if (::setsid() < 0) {
-    failure->set(ExecProblem::Other, errno);
+  if (const pid_t session = ::setsid(); session <= 0) {
+    failure->set(ExecProblem::Other, session == 0 ? kNotInForce : errno);
     ::_exit(kRefused);
   }
   if (context.terminal_fd >= 0 && ::ioctl(0, TIOCSCTTY, 0) != 0 && ::ioctl(1, TIOCSCTTY, 0) != 0 &&
@@ -225,6 +226,14 @@ bool is_alive(int pidfd) noexcept {
   return ::poll(&ended, 1, 0) == 0;
 }
 
+// The number of a place is also what dup3 answers for it.
+bool is_same_file(int one, int other) noexcept {
+  struct stat first{};
+  struct stat second{};
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 [[noreturn]] void give_up(int fd, Message& message) noexcept {
   send_message(fd, message);
   ::_exit(kRefused);
@@ -245,6 +254,7 @@ bool close_files(ChildContext& context) noexcept {
     const int source = context.stdio[i] >= 0 ? context.stdio[i] : context.terminal_fd;
     if (source == i) continue;
     if (source < 3 || ::syscall(SYS_dup3, source, i, 0) != i) return false;
+    if (!is_same_file(source, i)) return not_in_force();
   }
   int kept[kMaxCgroupFds + kResolverFds + kMaxLayerFds + 2];
   int count = 0;
@@ -274,7 +284,8 @@ bool close_files(ChildContext& context) noexcept {
   }
   if (context.terminal_main >= 0) context.terminal_main = kStatusFd + count - 1;
   context.files_are_closed = true;
-  return sys::close_range(static_cast<unsigned>(kStatusFd + count), ~0U);
+  return sys::close_range(static_cast<unsigned>(kStatusFd + count), ~0U) &&
+         has_files_up_to(kStatusFd + count - 1);
 }
 
 namespace {

@@ -1,4 +1,5 @@
 #include "launch/child/context.h"
+#include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 #include "launch/child/text.h"
 
@@ -22,10 +23,20 @@ int create_filesystem(int fs, std::uint64_t attributes) noexcept {
 }
 
 bool attach(int tree, int dir, const char* target) noexcept {
-  const bool done = sys::move_mount(tree, "", dir, target, MOVE_MOUNT_F_EMPTY_PATH);
+  const bool done = sys::move_mount(tree, "", dir, target, MOVE_MOUNT_F_EMPTY_PATH) &&
+                    is_attached(tree, dir, target);
   sys::close_quietly(tree);
   return done;
 }
+
+}  // namespace
+
+bool attach_on(int tree, int place, const char* target) noexcept {
+  return sys::move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) &&
+         is_attached(tree, AT_FDCWD, target);
+}
+
+namespace {
 
 // Asks the kernel what the mount is now, instead of trusting that setting it worked.
 bool has_attributes(int tree, std::uint64_t attributes) noexcept {
@@ -36,9 +47,7 @@ bool has_attributes(int tree, std::uint64_t attributes) noexcept {
   if ((attributes & MOUNT_ATTR_NOSUID) != 0) wanted |= ST_NOSUID;
   if ((attributes & MOUNT_ATTR_NODEV) != 0) wanted |= ST_NODEV;
   if ((attributes & MOUNT_ATTR_NOEXEC) != 0) wanted |= ST_NOEXEC;
-  if ((info.f_flag & wanted) == wanted) return true;
-  errno = EPERM;
-  return false;
+  return (info.f_flag & wanted) == wanted || not_in_force();
 }
 
 void unmount_old_root(void* argument) noexcept {
@@ -59,6 +68,7 @@ bool mount_root(ChildContext& context) noexcept {
   }
   context.root_fd = create_filesystem(fs, kPrivateAttributes);
   if (context.root_fd < 0) return false;
+  context.root_device = find_mount(context.root_fd).device;
   return sys::move_mount(context.root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
 }
 
@@ -90,7 +100,10 @@ bool seal_root(const ChildContext& context) noexcept {
 // that follow, and leave_host() waits for it.
 bool pivot_into_root(ChildContext& context) noexcept {
   if (::fchdir(context.root_fd) != 0) return false;
+  const std::uint64_t made = find_mount(context.root_fd).mount;
   if (!sys::pivot_root(".", ".")) return false;
+  // Before anything is taken away: without the pivot that would be the new root.
+  if (made == 0 || find_mount(AT_FDCWD, "/", 0).mount != made) return not_in_force();
   sys::close_quietly(context.root_fd);
   context.root_fd = -1;
   if (::chdir("/") != 0) return false;
@@ -120,7 +133,8 @@ bool mount_scratch(ChildContext& context, std::uint64_t bytes, std::uint64_t ino
   }
   context.scratch_fd = create_filesystem(fs, kPrivateAttributes);
   return context.scratch_fd >= 0 &&
-         sys::move_mount(context.scratch_fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH);
+         sys::move_mount(context.scratch_fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) &&
+         is_attached(context.scratch_fd, AT_FDCWD, target);
 }
 
 bool attach_scratch(const ChildContext& context, const char* source, const char* target) noexcept {
@@ -130,10 +144,68 @@ bool attach_scratch(const ChildContext& context, const char* source, const char*
   return attach(tree, AT_FDCWD, target);
 }
 
+namespace {
+
+// Something empty of the private tmpfs as a tree of its own, which no process can write, or -1.
+int open_sealed(const ChildContext& context, const char* empty) noexcept {
+  constexpr std::uint64_t kSealed = kPrivateAttributes | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC;
+  const sys::MountAttributes change{kSealed, 0, 0, 0};
+  const int tree =
+      sys::open_tree(context.scratch_fd, empty, OPEN_TREE_CLONE | O_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+  if (tree < 0) return -1;
+  if (sys::mount_setattr(tree, "", AT_EMPTY_PATH, change) && has_attributes(tree, kSealed)) {
+    return tree;
+  }
+  sys::close_quietly(tree);
+  return -1;
+}
+
+// Takes the next of several words, as a path in /proc.
+const char* take_name(const char* names, Line& place) noexcept {
+  for (const char* c = "proc/"; *c != '\0'; ++c) place.put(*c);
+  while (*names != '\0' && *names != ' ') place.put(*names++);
+  return *names == ' ' ? names + 1 : names;
+}
+
+// Copies of the first cover, sealed as that is, cover the others: the kernel copies what is
+// attached.
+bool cover_entries(const ChildContext& context, const char* empty, const char* names) noexcept {
+  int first = -1;
+  bool done = true;
+  while (done && *names != '\0') {
+    Line place;
+    names = take_name(names, place);
+    const int tree = first < 0
+                         ? open_sealed(context, empty)
+                         : sys::open_tree(first, "", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
+    const bool attached =
+        tree >= 0 && place.fits() &&
+        sys::move_mount(tree, "", AT_FDCWD, place.text(), MOVE_MOUNT_F_EMPTY_PATH);
+    // An entry of a module that is gone since.
+    const bool absent = tree >= 0 && !attached && errno == ENOENT;
+    done = absent || (attached && is_attached(tree, AT_FDCWD, place.text()));
+    if (attached && first < 0) {
+      first = tree;
+    } else {
+      sys::close_quietly(tree);
+    }
+  }
+  sys::close_quietly(first);
+  return done;
+}
+
+}  // namespace
+
+bool cover_proc(const ChildContext& context, const char* files, const char* directories) noexcept {
+  return cover_entries(context, plan::kEmptyFile, files) &&
+         cover_entries(context, plan::kEmptyDirectory, directories);
+}
+
 // Nothing but the place that was looked up is covered: a box that ran before could have moved it,
 // and put another in its place, since.
 bool attach_cover(const ChildContext& context, const plan::FlatStep& step) noexcept {
-  const int place = sys::openat2(AT_FDCWD, context.strings + step.other, O_PATH,
+  const char* target = context.strings + step.other;
+  const int place = sys::openat2(AT_FDCWD, target, O_PATH,
                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
   if (place < 0) return false;
   struct stat info{};
@@ -142,14 +214,8 @@ bool attach_cover(const ChildContext& context, const plan::FlatStep& step) noexc
     errno = ESTALE;
     done = false;
   }
-  const int tree = done ? sys::open_tree(context.scratch_fd, context.strings + step.text,
-                                         OPEN_TREE_CLONE | O_CLOEXEC | AT_SYMLINK_NOFOLLOW)
-                        : -1;
-  constexpr std::uint64_t kSealed = kPrivateAttributes | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC;
-  const sys::MountAttributes change{kSealed, 0, 0, 0};
-  done = tree >= 0 && sys::mount_setattr(tree, "", AT_EMPTY_PATH, change) &&
-         has_attributes(tree, kSealed) &&
-         sys::move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  const int tree = done ? open_sealed(context, context.strings + step.text) : -1;
+  done = tree >= 0 && attach_on(tree, place, target);
   sys::close_quietly(tree);
   sys::close_quietly(place);
   return done;
@@ -211,8 +277,7 @@ bool attach_tree(const ChildContext& context, std::uint64_t index, std::uint64_t
   const int place = sys::openat2(AT_FDCWD, target, O_PATH,
                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
   if (place < 0) return false;
-  const bool done =
-      sys::move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  const bool done = attach_on(tree, place, target);
   sys::close_quietly(place);
   return done;
 }
@@ -224,8 +289,7 @@ bool pin_directory(const char* target) noexcept {
                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
   if (place < 0) return false;
   const int tree = sys::open_tree(place, "", kCloneTree | AT_EMPTY_PATH);
-  const bool done = tree >= 0 && sys::move_mount(tree, "", place, "",
-                                                 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  const bool done = tree >= 0 && attach_on(tree, place, target);
   sys::close_quietly(tree);
   sys::close_quietly(place);
   return done;

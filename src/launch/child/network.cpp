@@ -2,6 +2,7 @@
 // the mounts together. A helper makes it and ends; the box's first process then goes in.
 
 #include "launch/child/context.h"
+#include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 
 #include <linux/if.h>
@@ -10,6 +11,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 namespace glovebox::launch {
 namespace {
@@ -64,6 +66,14 @@ void make_network(void* argument) noexcept {
   }
 }
 
+// That another one than the launcher's was entered is not enough: a launcher that serves many boxes
+// may itself stand in a namespace that it made, and boxes that stayed there would share it.
+bool is_in_network(int fd) noexcept {
+  struct stat wanted{};
+  if (::fstat(fd, &wanted) != 0) return false;
+  return (wanted.st_ino != 0 && namespace_inode("net") == wanted.st_ino) || not_in_force();
+}
+
 }  // namespace
 
 bool raise_loopback() noexcept {
@@ -108,7 +118,7 @@ bool enter_network(ChildContext& context) noexcept {
   if (context.network_is_given) return true;
   NetworkHelper& helper = *context.network;
   if (!await_helper(helper)) return false;
-  const bool done = ::setns(helper.fd, CLONE_NEWNET) == 0;
+  const bool done = ::setns(helper.fd, CLONE_NEWNET) == 0 && is_in_network(helper.fd);
   sys::close_quietly(helper.fd);
   return done;
 }

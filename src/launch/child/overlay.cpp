@@ -6,6 +6,7 @@
 // names of ours, so nothing in the mount's options comes from a caller.
 
 #include "launch/child/context.h"
+#include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 #include "launch/child/text.h"
 #include "plan/spec.h"
@@ -69,19 +70,21 @@ int make_overlay(std::uint64_t frozen) noexcept {
   return mount;
 }
 
+bool attach_here(int tree, const char* name) noexcept {
+  return sys::move_mount(tree, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH) &&
+         is_attached(tree, AT_FDCWD, name);
+}
+
 // Without a layer of the host's, `layer` is a directory of the private tmpfs itself.
 bool attach_layers(const ChildContext& context, std::uint64_t first, bool has_layer,
                    std::uint64_t frozen) noexcept {
-  constexpr unsigned kEmpty = MOVE_MOUNT_F_EMPTY_PATH;
   std::uint64_t next = first;
-  if (!sys::move_mount(context.tree_fds[next++], "", AT_FDCWD, "below", kEmpty)) return false;
-  if (has_layer && !sys::move_mount(context.tree_fds[next++], "", AT_FDCWD, "layer", kEmpty)) {
-    return false;
-  }
+  if (!attach_here(context.tree_fds[next++], "below")) return false;
+  if (has_layer && !attach_here(context.tree_fds[next++], "layer")) return false;
   for (std::uint64_t i = 0; i < frozen; ++i) {
     Line name;
     name.number(i);
-    if (!sys::move_mount(context.tree_fds[next++], "", AT_FDCWD, name.text(), kEmpty)) return false;
+    if (!attach_here(context.tree_fds[next++], name.text())) return false;
   }
   return true;
 }
@@ -105,8 +108,8 @@ bool mount_overlay(const ChildContext& context, const plan::FlatStep& step) noex
   bool done = stage >= 0 && ::fchdir(stage) == 0 &&
               attach_layers(context, step.a, has_layer, frozen) && forget_volatile();
   const int mount = done ? make_overlay(frozen) : -1;
-  done = mount >= 0 &&
-         sys::move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  const char* target = context.strings + step.text;
+  done = mount >= 0 && ::chdir("/") == 0 && attach_on(mount, place, target);
   sys::close_quietly(mount);
   sys::close_quietly(stage);
   sys::close_quietly(place);

@@ -1,7 +1,9 @@
 #include "launch/child/context.h"
+#include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 
 #include <sys/prctl.h>
+#include <sys/utsname.h>
 
 namespace glovebox::launch {
 namespace {
@@ -38,6 +40,20 @@ bool change_directory(const char* path) noexcept {
   return done;
 }
 
+bool set_hostname(const char* name) noexcept {
+  if (::sethostname(name, __builtin_strlen(name)) != 0) return false;
+  utsname names{};
+  if (::syscall(SYS_uname, &names) != 0) return false;
+  std::size_t same = 0;
+  while (name[same] != '\0' && names.nodename[same] == name[same]) ++same;
+  return names.nodename[same] == name[same] || not_in_force();
+}
+
+bool set_no_new_privileges() noexcept {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+  return ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 || not_in_force();
+}
+
 }  // namespace
 
 // One case per operation and no default: the compiler names an operation that is missing.
@@ -63,19 +79,21 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::AttachScratch: return attach_scratch(context, text, other);
     case Op::MountProc: return mount_proc();
     case Op::MountTerminals: return mount_terminals();
+    case Op::CoverProc: return cover_proc(context, text, other);
+    case Op::CapNamespace: return cap_namespace(text, step.a);
     case Op::AttachCover: return attach_cover(context, step);
     case Op::AttachTree: return attach_tree(context, step.a, step.b, text);
     case Op::PinDirectory: return pin_directory(text);
     case Op::MountOverlay: return mount_overlay(context, step);
     case Op::HandOutLayer: return hand_out_layer(context, text);
-    case Op::SetHostname: return ::sethostname(text, __builtin_strlen(text)) == 0;
+    case Op::SetHostname: return set_hostname(text);
     case Op::ChangeDirectory: return change_directory(text);
     case Op::SetLimit: return set_limit(step.a, step.b);
     case Op::CapLimit: return cap_limit(step.a, step.b);
     case Op::OpenTerminal: return open_terminal(context, step.a, step.b);
     case Op::LeaveHost: return leave_host(context);
     case Op::DropCapabilities: return drop_capabilities();
-    case Op::NoNewPrivileges: return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    case Op::NoNewPrivileges: return set_no_new_privileges();
     case Op::LandlockBegin: return landlock_begin(context, step.a, step.b);
     case Op::LandlockAllow: return landlock_allow(context, text, step.a);
     case Op::LandlockEnforce: return landlock_enforce(context);
@@ -83,6 +101,7 @@ bool run_step(ChildContext& context, const FlatStep& step) noexcept {
     case Op::EnterCgroups: return enter_cgroups(context);
     case Op::AwaitClock: return await_clock(step.a);
     case Op::CloseFiles: return close_files(context);
+    case Op::VerifyWall: return verify_wall(context, step.a);
   }
   errno = EINVAL;
   return false;
