@@ -123,12 +123,8 @@ Result<WriteTarget> find_target(BorrowedFd workspace, const std::string& path) {
   if (::fstat(fd.get(), &status) != 0) return fail_os(errno, "look at {}", path);
   if (S_ISDIR(status.st_mode)) return fail_os(EISDIR, "write {}", path);
   if (!S_ISREG(status.st_mode)) return fail(Code::Invalid, "{} is no regular file", path);
-  std::array<char, 4096> real;
-  const ssize_t size =
-      ::readlink(fmt::format("/proc/self/fd/{}", fd.get()).c_str(), real.data(), real.size());
-  if (size > 0 && static_cast<std::size_t>(size) < real.size() && status.st_nlink > 0) {
-    target.path.assign(real.data(), static_cast<std::size_t>(size));
-  }
+  auto real = path_of(fd);
+  if (real && status.st_nlink > 0) target.path = *std::move(real);
   target.existing = status;
   return target;
 }

@@ -21,6 +21,9 @@ namespace {
 
 constexpr mode_t kDirectoryMode = 0755;
 constexpr std::uint32_t kModeBits = 07777;
+constexpr std::string_view kNotOfTheBox =
+    ": it belongs to a user or group that the box does not have, so nothing in the box may move, "
+    "change or remove it; change its owner outside";
 
 std::uint32_t flags_of(JobKind kind) {
   switch (kind) {
@@ -125,6 +128,8 @@ JobEnded ended_with(Result<Value> result) {
     ended.os_errno = static_cast<std::uint32_t>(result.error().os_errno);
     ended.code = static_cast<std::uint8_t>(result.error().code);
     ended.message = std::move(result).error().message;
+    // What the kernel says of a file whose owner has no number in the box.
+    if (ended.os_errno == EOVERFLOW) ended.message += kNotOfTheBox;
     return ended;
   }
   if constexpr (std::is_same_v<Value, std::uint64_t>) ended.count = *result;

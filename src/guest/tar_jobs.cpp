@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,22 +112,12 @@ class Unpacker {
   std::vector<std::pair<std::string, mode_t>> directories_;
 };
 
-// Where an open file is. openat2, which would not leave the tree, is absent in a box.
-Result<std::string> place_of(BorrowedFd fd) {
-  std::array<char, PATH_MAX> place{};
-  const std::string link = fmt::format("/proc/self/fd/{}", fd.get());
-  const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
-  if (size < 0) return fail_os(errno, "find out where a file is");
-  if (static_cast<std::size_t>(size) == place.size()) return fail_os(ENAMETOOLONG, "find a file");
-  return std::string(place.data(), static_cast<std::size_t>(size));
-}
-
 // Links inside the tree are followed, but none leads out of it: an archive must not depend on what
-// lies elsewhere in the box.
+// lies elsewhere in the box. openat2, which would not leave the tree, is absent in a box.
 Result<UniqueFd> Unpacker::open_below(const std::string& path, int flags) const {
   TRY(UniqueFd fd, open_file_at(root_, path.empty() ? "." : path, flags));
-  TRY(const std::string root, place_of(root_));
-  TRY(const std::string place, place_of(fd));
+  TRY(const std::string root, path_of(root_));
+  TRY(const std::string place, path_of(fd));
   if (place != root && !place.starts_with(root == "/" ? root : root + "/")) {
     return fail_os(EXDEV, "open {}", path);
   }

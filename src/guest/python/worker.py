@@ -13,6 +13,11 @@ A frame is a kind (one byte), a length (four bytes, little endian) and that many
 
 Order: the pump empties the output pipes before it forwards any other frame, and the interpreter
 waits for the pump (Y, answered on a pipe of its own) when it turns from one stream to the other.
+The C library's own stdout, which extensions print to, has no buffer: Python is started with -u.
+
+Standard input: the thread that reads it asks the server (W) and gets the next string (S), one thread at
+a time. Threads beside the main one ask only while a cell runs: with its end their wait ends, too, and
+they read the end of input, so that no answer can be taken for the next cell.
 
 Interrupts: the pump sends SIGINT only between a cell and the R that ends it. The interpreter keeps
 the signal blocked between cells, and drops what is pending once the pump has answered its R; so one
@@ -193,11 +198,17 @@ class Link:
         while self.ack is not None and not real_read(self.ack, 1):
             raise SystemExit  # the pump is gone
 
+    def give_back(self, kind, payload):
+        """For the next who receives."""
+        self.buffer[:0] = frame(kind, payload)
+
     def receive(self):
         while True:
             message = take_frame(self.buffer)
             if message is not None:
                 return message
+            if self.down is None:
+                raise SystemExit  # a forked child that ran out of its cell
             data = real_read(self.down, 1 << 16)
             if not data:
                 raise SystemExit
@@ -205,6 +216,16 @@ class Link:
 
 
 real_read = os.read
+
+
+def high_pipe():
+    """A pipe out of the way of what a cell opens."""
+    import fcntl
+    ends = []
+    for fd in os.pipe():
+        ends.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100))
+        os.close(fd)
+    return ends
 
 
 def make_streams(link):
@@ -233,6 +254,7 @@ def make_streams(link):
 
 def make_stdin(link, flush):
     import io
+    import select
     import threading
 
     class Stdin(io.TextIOBase):
@@ -241,6 +263,23 @@ def make_stdin(link, flush):
         def __init__(self):
             self.pending = ""
             self.buffer = Bytes(self)
+            self.turn = threading.Lock()  # of the thread that asks the server
+            self.is_open = False  # to threads beside the main one
+            self.over_read, self.over_write = high_pipe()
+
+        def begin_cell(self):
+            self.is_open = True
+
+        def end_cell(self):
+            """No thread waits for input any more when this returns, and no input is left over."""
+            self.is_open = False
+            if link.up is None:  # a forked child has the parent's pipe, and perhaps a lock that no thread will open
+                self.pending = ""
+                return
+            os.write(self.over_write, b".")
+            with self.turn:
+                real_read(self.over_read, 1)
+                self.pending = ""
 
         def fileno(self):
             return 0
@@ -252,18 +291,36 @@ def make_stdin(link, flush):
             return False
 
         def fill(self, prompt):
-            """Asks the server for text. False at the end of input: there is none for others."""
-            if link.up is None or threading.current_thread() is not threading.main_thread():
+            """Asks the server for text. False at the end of input: there is none for forked children,
+            and for other threads only while a cell runs."""
+            if link.up is None:
                 return False
-            flush()
-            link.send(b"W", prompt.encode("utf-8", "replace")[:MOST_TEXT])
-            while True:
-                kind, payload = link.receive()
-                if kind == b"S":
-                    self.pending += payload.decode("utf-8", "replace")
-                    return True
-                if kind == b"Q":
-                    raise SystemExit
+            is_main = threading.current_thread() is threading.main_thread()
+            with self.turn:
+                if not is_main and not self.is_open:
+                    return False
+                flush()
+                link.send(b"W", prompt.encode("utf-8", "replace")[:MOST_TEXT])
+                while is_main or self.wait_aside():
+                    kind, payload = link.receive()
+                    if kind == b"S":
+                        self.pending += payload.decode("utf-8", "replace")
+                        return True
+                    if kind == b"Q" and is_main:
+                        raise SystemExit
+                    if kind == b"Q":
+                        link.give_back(kind, payload)
+                        return False
+                return False
+
+        def wait_aside(self):
+            """In a thread beside the main one: False when the cell has ended, else a frame is there."""
+            if link.buffer:
+                return True
+            poll = select.poll()
+            poll.register(self.over_read, select.POLLIN)
+            poll.register(link.down, select.POLLIN)
+            return self.over_read not in dict(poll.poll())
 
         def ask(self, prompt=""):
             if not self.pending and not self.fill(prompt):
@@ -374,7 +431,7 @@ class Interpreter:
                 sys.stdout.write(str(prompt))
             line = self.stdin.ask(str(prompt))
         if not line:
-            raise EOFError
+            raise EOFError("EOF when reading a line (there is input only while a cell runs)")
         return line[:-1] if line.endswith("\n") else line
 
     def read(self, fd, size, /):
@@ -472,6 +529,7 @@ class Interpreter:
         import signal
         try:
             self.running = True
+            self.stdin.begin_cell()
             try:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
                 for part in self.compile(source):
@@ -487,7 +545,7 @@ class Interpreter:
         finally:
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             self.running = False
-            self.stdin.pending = ""
+            self.stdin.end_cell()
 
     def say_ready(self):
         import signal

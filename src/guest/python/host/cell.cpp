@@ -221,6 +221,7 @@ Waited Cell::await_reply(std::uint64_t id, Ref& reply) {
     reply = decode(frame.payload, frame.form);
     // One that was given up earlier, or for another thread of the cell, is not ours.
     if (reply && PyDict_Check(reply.get()) && id_of(reply.get()) == id) return Waited::Ready;
+    if (!reply && find_id(frame.payload, frame.form) == id) return Waited::Ready;
     PyErr_Clear();
   }
 }
@@ -245,7 +246,10 @@ void Cell::run() {
 void Cell::perform(const Frame& frame) {
   Operation operation;
   operation.message = decode(frame.payload, frame.form);
-  if (!operation.message || !PyDict_Check(operation.message.get())) return PyErr_Clear();
+  if (!operation.message || !PyDict_Check(operation.message.get())) {
+    operation.id = find_id(frame.payload, frame.form);
+    return answer_error(operation);
+  }
   operation.id = id_of(operation.message.get());
   operation.op = text_at(operation.message.get(), "op");
   {

@@ -1,8 +1,11 @@
 #include "guest/python/host/cells.h"
 
+#include "guest/python/host/crash.h"
 #include "guest/python/host/guard.h"
+#include "guest/python/host/shared_state.h"
 #include "guest/python/host/walls.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -18,8 +21,11 @@ extern "C" void PyThreadState_DeleteCurrent();  // exported, though not of the l
 namespace glovebox::pyhost {
 namespace {
 
+constexpr std::uint32_t kMostCells = 1000;
 constexpr std::size_t kParked = 4;
-constexpr std::size_t kCellStack = std::size_t{1} << 20;
+// CPython's own bounds on the depth of calls are made for the stack of a main thread.
+constexpr std::size_t kCellStack = std::size_t{8} << 20;
+constexpr std::size_t kWatchStack = std::size_t{1} << 20;
 constexpr auto kWatchPeriod = std::chrono::milliseconds(20);
 // Interpreters are made ahead when nobody has asked for one for so long: making one holds the GIL,
 // where cells share it, and would delay those who have just begun.
@@ -44,89 +50,22 @@ struct Status {
 using NewInterpreter = Status (*)(PyThreadState**, const InterpreterConfig*);
 constexpr int kOwnGil = 2;
 
-// An interpreter with a GIL of its own where there are such, and otherwise one that shares it.
-PyThreadState* new_interpreter() {
+// CPython has this from 3.12 on, and the built-in types of each interpreter are its own since then.
+NewInterpreter isolated_interpreter() {
   static const auto kMake =
       reinterpret_cast<NewInterpreter>(::dlsym(RTLD_DEFAULT, "Py_NewInterpreterFromConfig"));
-  if (kMake == nullptr) return Py_NewInterpreter();
-  const InterpreterConfig config{0, 0, 0, 0, 0, 1, kOwnGil};
-  PyThreadState* made = nullptr;
-  const Status status = kMake(&made, &config);
-  return status.type == 0 ? made : nullptr;
+  return kMake;
 }
 
-// Functions that no event is told of and that reach beyond the cell: descriptors of the channel,
-// the process as a whole, more threads. Nothing that needs them is for a cell.
-constexpr const char* kPosixFunctions[] = {"read",
-                                           "write",
-                                           "pread",
-                                           "pwrite",
-                                           "preadv",
-                                           "pwritev",
-                                           "readv",
-                                           "writev",
-                                           "close",
-                                           "closerange",
-                                           "dup",
-                                           "dup2",
-                                           "sendfile",
-                                           "splice",
-                                           "copy_file_range",
-                                           "_exit",
-                                           "abort",
-                                           "kill",
-                                           "killpg",
-                                           "nice",
-                                           "setpriority",
-                                           "sched_setaffinity",
-                                           "sched_setscheduler",
-                                           "sched_setparam",
-                                           "setpgid",
-                                           "setsid",
-                                           "umask",
-                                           "chroot",
-                                           "pidfd_open",
-                                           "eventfd",
-                                           "memfd_create",
-                                           "register_at_fork",
-                                           "set_blocking",
-                                           "set_inheritable",
-                                           "ftruncate",
-                                           "fchdir",
-                                           "fork",
-                                           "vfork",
-                                           "forkpty",
-                                           "posix_spawn",
-                                           "posix_spawnp",
-                                           "execv",
-                                           "execve",
-                                           "system",
-                                           "wait",
-                                           "waitpid",
-                                           "openpty",
-                                           "login_tty",
-                                           "tcsetpgrp",
-                                           "setuid",
-                                           "setgid",
-                                           "setreuid",
-                                           "setregid",
-                                           "setresuid",
-                                           "setresgid"};
-constexpr const char* kThreadFunctions[] = {"start_new_thread", "start_new",
-                                            "start_joinable_thread", "interrupt_main",
-                                            "_set_sentinel_disabled"};
-
-template <std::size_t N>
-bool strip(const char* module, const char* const (&names)[N]) {
-  const Ref loaded(PyImport_ImportModule(module));
-  if (!loaded) return false;
-  PyObject* dict = PyModule_GetDict(loaded.get());
-  for (const char* name : names) {
-    if (PyDict_GetItemString(dict, name) != nullptr && PyDict_DelItemString(dict, name) != 0) {
-      return false;
-    }
-  }
-  return true;
+// An interpreter with a GIL of its own, where extension modules with one state for all
+// interpreters are not loaded; and otherwise one for a cell that is alone.
+PyThreadState* new_interpreter() {
+  const NewInterpreter make = isolated_interpreter();
+  if (make == nullptr) return Py_NewInterpreter();
+  const InterpreterConfig config{0, 0, 0, 0, 0, 1, kOwnGil};
+  PyThreadState* made = nullptr;
+  const Status status = make(&made, &config);
+  return status.type == 0 ? made : nullptr;
 }
 
 struct Seat {
@@ -152,14 +91,14 @@ class Cells {
 
   // Reads orders; without the GIL.
   void serve();
-  bool start_thread(void* (*body)(void*));
+  bool start_thread(void* (*body)(void*), std::size_t stack);
   bool start();
   static void* cell_thread(void* self) { return static_cast<Cells*>(self)->live(), nullptr; }
   static void* watch_thread(void* self) { return static_cast<Cells*>(self)->watch(), nullptr; }
 
  private:
   void live();
-  void occupy(PyThreadState* outer);
+  void take_begin(Frame frame);
   bool await_order(Frame& frame);
   void sit(const Frame& order, std::optional<Grants> prepared);
   bool start_cell_thread();
@@ -168,6 +107,7 @@ class Cells {
   void interrupt(Seat& seat, PyObject* exception);
   static void visit(const std::shared_ptr<Cell>& cell, PyObject* exception);
   void tell_over(std::uint32_t number, const char* reason, const std::string& text);
+  void tell_crash();
   std::shared_ptr<Seat> find(std::uint32_t number);
 
   Channel& channel_;
@@ -179,14 +119,15 @@ class Cells {
   std::map<std::uint32_t, std::shared_ptr<Seat>> seats_;
   std::size_t parked_ = 0;
   std::size_t starting_ = 0;  // threads that are about to be parked
+  std::uint32_t begun_ = 0;   // cells, in all
   std::chrono::steady_clock::time_point last_order_;
 };
 
-bool Cells::start_thread(void* (*body)(void*)) {
+bool Cells::start_thread(void* (*body)(void*), std::size_t stack) {
   pthread_attr_t attributes;
   pthread_t thread{};
   if (::pthread_attr_init(&attributes) != 0 ||
-      ::pthread_attr_setstacksize(&attributes, kCellStack) != 0 ||
+      ::pthread_attr_setstacksize(&attributes, stack) != 0 ||
       ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) != 0) {
     return false;
   }
@@ -195,21 +136,24 @@ bool Cells::start_thread(void* (*body)(void*)) {
 
 // One more interpreter on its way. With the lock.
 bool Cells::start_cell_thread() {
-  if (!start_thread(cell_thread)) return false;
+  if (!start_thread(cell_thread, kCellStack)) return false;
   ++starting_;
   return true;
 }
 
 bool Cells::start() {
   const std::scoped_lock lock(mutex_);
-  for (std::size_t i = 0; i < kParked; ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(kParked, most_cells()); ++i) {
     if (!start_cell_thread()) return false;
   }
-  return start_thread(watch_thread);
+  return start_thread(watch_thread, kWatchStack);
 }
 
-// Keeps up the stock, one at a time. What fails here fails again when it is needed.
+// Keeps up the stock, one at a time. What fails here fails again when it is needed. Beside a cell
+// that is to be alone no interpreter is made: it would run the host's own code with types that the
+// cell may have changed.
 void Cells::park_more() {
+  if (most_cells() == 1) return;
   const std::scoped_lock lock(mutex_);
   const bool is_quiet = std::chrono::steady_clock::now() - last_order_ > kQuiet;
   if (is_quiet && starting_ == 0 && parked_ < orders_.size() + kParked) (void)start_cell_thread();
@@ -240,14 +184,7 @@ void Cells::serve() {
     if (!std::exchange(is_hidden, true) && hide_from_proc(channel_fd) != 0) ::_exit(1);
     const auto order = static_cast<Order>(frame.kind);
     if (order == Order::Begin) {
-      const std::scoped_lock lock(mutex_);
-      auto seat = std::make_shared<Seat>();
-      seat->cell = std::make_shared<Cell>(channel_, frame.cell);
-      seats_[frame.cell] = std::move(seat);
-      orders_.push_back(std::exchange(frame, {}));
-      ordered_.notify_one();
-      last_order_ = std::chrono::steady_clock::now();
-      if (parked_ + starting_ < orders_.size() && !start_cell_thread()) ::_exit(1);
+      take_begin(std::exchange(frame, {}));
       continue;
     }
     const auto seat = find(frame.cell);
@@ -270,6 +207,22 @@ void Cells::serve() {
   ::_exit(0);
 }
 
+void Cells::take_begin(Frame frame) {
+  // The supervisor knows; a worker that was asked all the same says no.
+  if (most_cells() == 1 && begun_ > 0) {
+    return tell_over(frame.cell, "closed", "this interpreter holds one cell, and has had it");
+  }
+  const std::scoped_lock lock(mutex_);
+  ++begun_;
+  auto seat = std::make_shared<Seat>();
+  seat->cell = std::make_shared<Cell>(channel_, frame.cell);
+  seats_[frame.cell] = std::move(seat);
+  orders_.push_back(std::move(frame));
+  ordered_.notify_one();
+  last_order_ = std::chrono::steady_clock::now();
+  if (parked_ + starting_ < orders_.size() && !start_cell_thread()) ::_exit(1);
+}
+
 bool Cells::await_order(Frame& frame) {
   std::unique_lock lock(mutex_);
   --starting_;
@@ -283,14 +236,16 @@ bool Cells::await_order(Frame& frame) {
 
 // One thread, one interpreter, one cell.
 void Cells::live() {
+  const CrashStack crash_stack;
+  const auto streams = most_cells() == 1 ? StandardStreams::Shared : StandardStreams::Nowhere;
+  if (separate_thread(streams) != 0) ::_exit(1);
   PyThreadState* outer = PyThreadState_New(main_);
   PyEval_RestoreThread(outer);
   PyThreadState* inner = new_interpreter();
   if (inner == nullptr) ::_exit(1);
   // Everything that does not depend on whose it will be.
   std::optional<Grants> prepared(std::in_place);
-  if (!prepare_interpreter(*prepared, settings_) || !strip("posix", kPosixFunctions) ||
-      !strip("_thread", kThreadFunctions)) {
+  if (!prepare_interpreter(*prepared, settings_) || !take_out_shared_functions()) {
     PyErr_Clear();
     prepared.reset();
   }
@@ -300,6 +255,7 @@ void Cells::live() {
     if (!await_order(order)) ::_exit(1);
   }
   const std::int64_t id = PyInterpreterState_GetID(PyInterpreterState_Get());
+  CrashStack::set_cell(order.cell);
   sit(order, std::move(prepared));
   Py_EndInterpreter(inner);
   forget_interpreter(id);
@@ -329,6 +285,10 @@ void Cells::sit(const Frame& order, std::optional<Grants> prepared) {
     {
       const std::scoped_lock lock(mutex_);
       seat->is_seated = true;
+    }
+    {
+      const WithoutGil released;
+      (void)channel_.send(Word::Opened, order.cell, R"({"ev":"opened"})", {});  // as above
     }
     use_account(&seat->memory);
     cell.run();
@@ -386,10 +346,19 @@ void Cells::visit(const std::shared_ptr<Cell>& cell, PyObject* exception) {
   }
 }
 
+// The process is about to die of a fault: the supervisor hears whose it was.
+void Cells::tell_crash() {
+  const std::uint32_t number = crashed_cell();
+  if (number == 0) return;
+  tell_over(number, "crash", "its interpreter met a fault");
+  crash_is_told();
+}
+
 // CPU time of each cell's thread, also inside one long call.
 void Cells::watch() {
   while (true) {
     park_more();
+    tell_crash();
     ::usleep(static_cast<useconds_t>(std::chrono::microseconds(kWatchPeriod).count()));
     std::vector<std::shared_ptr<Seat>> late;
     {
@@ -414,11 +383,14 @@ void Cells::watch() {
 
 }  // namespace
 
+std::uint32_t most_cells() { return isolated_interpreter() != nullptr ? kMostCells : 1; }
+
 void run_cells(Channel& channel, CellSettings settings) {
   static Cells cells(channel, std::move(settings));
   count_memory();
   is_worker = true;
-  if (forbid_processes() != 0 || !channel.start_sender() || !cells.start()) ::_exit(1);
+  if (watch_crashes() != 0 || forbid_processes() != 0 || !channel.start_sender() || !cells.start())
+    ::_exit(1);
   const WithoutGil released;
   cells.serve();
   ::_exit(0);

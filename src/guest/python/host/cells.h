@@ -1,9 +1,13 @@
-// Many cells in one process: each has an interpreter of its own (with its own GIL where CPython has
-// that, from 3.12 on) and one thread.
+// Cells in one process: each has an interpreter of its own and one thread, with descriptors, a
+// current directory and a umask of its own.
+//
+// From CPython 3.12 on interpreters of one process share no object that can be changed, and a
+// worker holds many cells. Below, they share the built-in types, and with those each other's
+// objects: a worker holds one cell in all its life, and what the cell leaves behind ends with it.
 //
 // A cell is a place to execute, not a wall against native code: all cells of a worker share one
 // address space, and a cell whose authority lets it call native code can reach the others. Cells
-// are put into one worker only when the kernel holds them to the very same box.
+// are put into one worker only when they have the same owner and the very same authority.
 #pragma once
 
 #include "guest/python/host/cell.h"
@@ -17,6 +21,9 @@ struct CellSettings {
   std::string environment;           // of a virtual environment
   std::vector<std::string> modules;  // loaded ahead
 };
+
+// How many cells a worker of this interpreter holds at a time; one: in all its life.
+std::uint32_t most_cells();
 
 // Serves cells until the supervisor is gone. The main thread, with the GIL.
 [[noreturn]] void run_cells(Channel& channel, CellSettings settings);

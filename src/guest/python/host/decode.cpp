@@ -2,11 +2,60 @@
 // and nothing worse.
 #include "guest/python/host/value.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 namespace glovebox::pyhost {
 namespace {
+
+constexpr std::size_t kMostDigits = 24;  // of an id, with what may stand before it
+
+// The JSON of a message, and the bytes after it. An empty JSON for what is cut short.
+struct Parts {
+  std::string_view json;
+  std::string_view blobs;
+};
+
+Parts part(std::string_view message, Form form) {
+  if (form == Form::Text) return {message, {}};
+  std::uint32_t head = 0;
+  if (message.size() < 4) return {};
+  for (std::size_t i = 4; i > 0; --i) {
+    head = (head << 8) | static_cast<unsigned char>(message[i - 1]);
+  }
+  if (head > message.size() - 4) return {};
+  return {message.substr(4, head), message.substr(4 + head)};
+}
+
+float widen(unsigned half) {
+  const int exponent = static_cast<int>(half >> 10 & 31);
+  const auto digits = static_cast<float>(exponent == 0 ? half & 1023 : (half & 1023) | 1024);
+  float number = std::ldexp(digits, std::max(exponent, 1) - 25);
+  if (exponent == 31) {
+    number = (half & 1023) == 0 ? std::numeric_limits<float>::infinity()
+                                : std::numeric_limits<float>::quiet_NaN();
+  }
+  return (half & 0x8000) != 0 ? -number : number;
+}
+
+// float16 as float32, which has all of its values: a memoryview does not compute with the first.
+Ref widen_all(PyObject* bytes) {
+  const Py_ssize_t size = PyBytes_Size(bytes);
+  Ref wide(PyBytes_FromStringAndSize(nullptr, size / 2 * 4));
+  if (!wide) return wide;
+  const char* from = PyBytes_AsString(bytes);
+  char* to = PyBytes_AsString(wide.get());
+  for (Py_ssize_t i = 0; i < size / 2; ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, from + 2 * i, sizeof half);
+    const float number = widen(half);
+    std::memcpy(to + 4 * i, &number, sizeof number);
+  }
+  return wide;
+}
 
 class Decoder {
  public:
@@ -114,13 +163,14 @@ class Decoder {
                          : dtype == "uint32"  ? "I"
                          : dtype == "int64"   ? "q"
                          : dtype == "uint64"  ? "Q"
-                         : dtype == "float16" ? "e"
+                         : dtype == "float16" ? "f"
                          : dtype == "float32" ? "f"
                          : dtype == "float64" ? "d"
                          : dtype == "bool"    ? "?"
                                               : nullptr;
     if (format == nullptr || shape == nullptr || !PyList_Check(shape)) return bad();
-    const Ref view(PyMemoryView_FromObject(bytes));
+    const Ref wide = dtype == "float16" ? widen_all(bytes) : Ref::borrow(bytes);
+    const Ref view(wide ? PyMemoryView_FromObject(wide.get()) : nullptr);
     if (!view) return bad();
     if (PyBytes_Size(bytes) == 0) return Ref(PyObject_CallMethod(view.get(), "cast", "s", format));
     return Ref(PyObject_CallMethod(view.get(), "cast", "sO", format, shape));
@@ -213,14 +263,28 @@ class Decoder {
 }  // namespace
 
 Ref decode(std::string_view message, Form form) {
-  if (form == Form::Text) return Decoder(message, {}).whole();
-  std::uint32_t head = 0;
-  if (message.size() < 4) return Decoder("", {}).whole();
-  for (std::size_t i = 4; i > 0; --i) {
-    head = (head << 8) | static_cast<unsigned char>(message[i - 1]);
+  const Parts parts = part(message, form);
+  return Decoder(parts.json, parts.blobs).whole();
+}
+
+// The supervisor has parsed the JSON: it is enough to tell texts from what is between them.
+std::uint64_t find_id(std::string_view message, Form form) {
+  const std::string_view json = part(message, form).json;
+  std::uint64_t id = 0;
+  int depth = 0;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    depth += json[at] == '{' || json[at] == '[' ? 1 : json[at] == '}' || json[at] == ']' ? -1 : 0;
+    if (json[at] != '"') continue;
+    const std::size_t start = ++at;
+    while (at < json.size() && json[at] != '"') at += json[at] == '\\' ? 2 : 1;
+    const std::size_t colon = json.find_first_not_of(" \t\r\n", std::min(at + 1, json.size()));
+    if (depth != 1 || json.substr(start, at - start) != "id" || colon == std::string_view::npos ||
+        json[colon] != ':') {
+      continue;
+    }
+    id = std::strtoull(std::string(json.substr(colon + 1, kMostDigits)).c_str(), nullptr, 10);
   }
-  if (head > message.size() - 4) return Decoder("", {}).whole();
-  return Decoder(message.substr(4, head), message.substr(4 + head)).whole();
+  return id;
 }
 
 }  // namespace glovebox::pyhost

@@ -152,6 +152,7 @@ PyObject* request(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
   Ref reply;
   const Waited waited = cell->await_reply(id, reply);
   if (waited != Waited::Ready) return explain_wait(waited), nullptr;
+  if (!reply) return nullptr;  // it came, and does not fit in here
   return take_reply(*cell, reply.get());
 }
 

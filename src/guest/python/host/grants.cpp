@@ -107,7 +107,15 @@ bool Grants::may_load(std::string_view module) const {
   const std::string_view top = top_of(module);
   // Native calls from Python are a grant of their own, whoever wants them.
   if (top == "ctypes" || top == "_ctypes") return import("ctypes") == Verdict::Allow;
-  return standard_.contains(std::string(top)) || shares_package(module);
+  return standard_.contains(std::string(top)) || shares_package(module) || has_package();
+}
+
+// Whether there is a grant on a package with what is below it that is not of the standard library.
+bool Grants::has_package() const {
+  return std::ranges::any_of(modules_, [&](const ModuleRule& rule) {
+    return rule.verdict == Verdict::Allow && rule.is_below && !rule.name.empty() &&
+           !standard_.contains(std::string(top_of(rule.name)));
+  });
 }
 
 bool Grants::shares_package(std::string_view module) const {

@@ -27,7 +27,8 @@ class Grants {
   // Whether the cell's own code may import this module.
   Verdict import(std::string_view module) const;
   // Whether a module may be loaded because code of a library wants it: everything of the standard
-  // library that is not denied, and what shares its top package with a grant.
+  // library that is not denied, and what shares its top package with a grant. With a grant on what
+  // is below another package, everything that is not denied: such packages load each other.
   bool may_load(std::string_view module) const;
   // Whether it is of a package of which something is granted.
   bool shares_package(std::string_view module) const;
@@ -62,6 +63,7 @@ class Grants {
     bool is_below;  // every module below the name; with an empty name, every module
   };
 
+  bool has_package() const;
   bool read_paths(PyObject* list);
   bool read_modules(PyObject* list);
   static Verdict decide(const std::vector<PathRule>& rules, std::string_view path);

@@ -1,6 +1,7 @@
 #include "guest/python/host/guard.h"
 
 #include "guest/python/host/paths.h"
+#include "guest/python/host/shared_state.h"
 
 #include <climits>
 
@@ -304,6 +305,16 @@ int on_never(Cell& cell, const char* event, PyObject* /*arguments*/) {
   return refuse(cell, cell.policy_error(), "host", event, Verdict::Deny);
 }
 
+// Frames of all threads are those of all cells.
+int on_frames(Cell& cell, const char* event, PyObject* arguments) {
+  return is_worker ? on_never(cell, event, arguments) : on_insight(cell, event, arguments);
+}
+
+// A limit is the process's.
+int on_limit(Cell& cell, const char* event, PyObject* arguments) {
+  return is_worker ? on_never(cell, event, arguments) : on_module(cell, event, arguments);
+}
+
 int on_harmless(Cell& /*cell*/, const char* /*event*/, PyObject* /*arguments*/) { return 0; }
 
 using Handler = int (*)(Cell&, const char*, PyObject*);
@@ -328,8 +339,10 @@ constexpr Event kEvents[] = {
     {"object.__delattr__", on_insight},
     {"sys._getframe", on_insight},
     {"sys._getframemodulename", on_insight},
-    {"sys._current_frames", on_insight},
-    {"sys._current_exceptions", on_insight},
+    {"sys._current_frames", on_frames},
+    {"sys._current_exceptions", on_frames},
+    {"resource.setrlimit", on_limit},
+    {"resource.prlimit", on_limit},
     {"sys.settrace", on_insight},
     {"sys.setprofile", on_insight},
     {"sys.set_asyncgen_hooks_firstiter", on_harmless},
@@ -448,6 +461,9 @@ bool is_helper(std::string_view module) {
 
 int check_import(Cell& cell, const std::string& module) {
   const Grants& grants = cell.grants();
+  if (is_worker && is_kept_from_cells(module)) {
+    return refuse(cell, cell.import_denied(), "import", "import:" + module, Verdict::Deny);
+  }
   const Verdict verdict = grants.import(module);
   if (verdict == Verdict::Allow) return 0;
   const Standing standing = find_standing(cell);

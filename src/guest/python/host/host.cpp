@@ -168,11 +168,13 @@ bool take_begin(Cell& cell, Ref& begin) {
   return static_cast<bool>(begin);
 }
 
-bool say_ready(Channel& channel) {
+bool say_ready(Channel& channel, std::uint32_t cells) {
   const std::string version = text_of_sys("version");
   Encoder message;
   message.raw(R"({"ev":"ready","python":)");
   message.text(version.substr(0, version.find(' ')));
+  message.raw(R"(,"cells":)");
+  message.number(cells);
   message.raw("}");
   const WithoutGil released;
   return channel.send(Word::Ready, 0, message.head(), {});
@@ -202,7 +204,7 @@ bool preload(const std::vector<std::string>& modules) {
   (void)::sigaction(SIGINT, &action, nullptr);  // a number that exists and a handler
   if (!start_reader(channel, cell)) give_up();
   Ref begin;
-  if (!say_ready(channel) || !take_begin(cell, begin)) ::_exit(0);
+  if (!say_ready(channel, 1) || !take_begin(cell, begin)) ::_exit(0);
   if (!cell.open(begin.get()) || !put_up_walls(cell.grants())) give_up();
   register_cell(cell);
   cell.run();
@@ -226,7 +228,7 @@ PyObject* main_function(PyObject* /*self*/, PyObject* arguments) {
   if (std::string_view(mode) != "cells") run_alone(channel, settings);
   // Whether the preloads are there is found out now, not by the first cell.
   Grants first;
-  if (!prepare_interpreter(first, settings) || !say_ready(channel)) give_up();
+  if (!prepare_interpreter(first, settings) || !say_ready(channel, most_cells())) give_up();
   run_cells(channel, std::move(settings));
 }
 

@@ -6,6 +6,7 @@
 #include "guest/python/host/cell.h"
 #include "guest/python/host/guard.h"
 #include "guest/python/host/paths.h"
+#include "guest/python/host/shared_state.h"
 
 #include <climits>
 
@@ -154,11 +155,6 @@ PyObject* import_function(PyObject* /*self*/, PyObject* arguments, PyObject* nam
   return import_for_cell(*cell, name, names == Py_None ? nullptr : names).release();
 }
 
-// Built-in modules that are there from the start. Another copy of one would have what was taken out
-// of the first.
-constexpr std::array<std::string_view, 5> kMadeOnce = {"posix", "_thread", "_imp", "sys",
-                                                       "builtins"};
-
 // In the place of _imp.create_builtin, which tells nobody.
 PyObject* create_builtin(PyObject* /*self*/, PyObject* spec) {
   Cell* cell = current_cell();
@@ -169,7 +165,7 @@ PyObject* create_builtin(PyObject* /*self*/, PyObject* spec) {
     return nullptr;
   }
   const std::string module = to_utf8(name.get());
-  if (std::ranges::find(kMadeOnce, module) != kMadeOnce.end()) {
+  if (is_made_once(module)) {
     (void)refuse(*cell, cell->import_denied(), "import", "import:" + module, Verdict::Deny);
     return nullptr;
   }
@@ -257,20 +253,6 @@ PyMethodDef kOpen = {"open", reinterpret_cast<PyCFunction>(reinterpret_cast<void
 
 PyMethodDef kAudit = {"audit", tell_event, METH_VARARGS, nullptr};
 
-// Puts a function of ours into a module, and gives what was there.
-Ref replace(const char* module, PyMethodDef* method) {
-  const Ref loaded(PyImport_ImportModule(module));
-  if (!loaded) return Ref();
-  Ref original(PyObject_GetAttrString(loaded.get(), method->ml_name));
-  const Ref name = make_text(module);
-  const Ref function(PyCFunction_NewEx(method, nullptr, name.get()));
-  if (!original || !function ||
-      PyObject_SetAttrString(loaded.get(), method->ml_name, function.get()) != 0) {
-    return Ref();
-  }
-  return original;
-}
-
 PyMethodDef kImport = {"__import__",
                        reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(import_function)),
                        METH_VARARGS | METH_KEYWORDS, nullptr};
@@ -292,17 +274,18 @@ Ref import_for_cell(Cell& cell, const std::string& name, PyObject* names) {
 }
 
 bool replace_functions(Cell& cell) {
-  cell.create_builtin = replace("_imp", &kCreateBuiltin);
-  cell.sys_audit = replace("sys", &kAudit);
-  if (!cell.create_builtin || !cell.sys_audit || !replace("_imp", &kKeepFilename) ||
-      !replace("posix", &kOpen)) {
+  if (is_worker && !replace_shared_functions()) return false;
+  cell.create_builtin = replace_function("_imp", &kCreateBuiltin);
+  cell.sys_audit = replace_function("sys", &kAudit);
+  if (!cell.create_builtin || !cell.sys_audit || !replace_function("_imp", &kKeepFilename) ||
+      !replace_function("posix", &kOpen)) {
     return false;
   }
   // Where `os` was loaded ahead, it has a name of its own for it.
   PyObject* modules = PySys_GetObject("modules");
   const bool has_os =
       modules != nullptr && PyDict_Check(modules) && PyDict_GetItemString(modules, "os") != nullptr;
-  return !has_os || replace("os", &kOpen);
+  return !has_os || replace_function("os", &kOpen);
 }
 
 Ref make_builtins(Cell& cell) {

@@ -88,7 +88,8 @@ std::optional<std::string> resolve(const std::string& path) {
 
 std::optional<std::string> base_of(int dir_fd) {
   char buffer[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(dir_fd);
+  // A cell's thread has descriptors of its own.
+  const std::string link = "/proc/thread-self/fd/" + std::to_string(dir_fd);
   const ssize_t size = ::readlink(link.c_str(), buffer, sizeof(buffer));
   if (size <= 0 || size == sizeof(buffer) || buffer[0] != '/') return std::nullopt;
   return std::string(buffer, static_cast<std::size_t>(size));

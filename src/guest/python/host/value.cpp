@@ -172,7 +172,7 @@ bool Encoder::mapping(PyObject* object, int depth) {
 
 bool Encoder::buffer(PyObject* object) {
   Py_buffer view{};
-  if (PyObject_GetBuffer(object, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) return false;
+  if (PyObject_GetBuffer(object, &view, PyBUF_FULL_RO) != 0) return false;
   held_.push_back(view);
   const bool is_plain = PyBytes_Check(object) != 0 || PyByteArray_Check(object) != 0;
   const Dtype* dtype = find_dtype(view.format, view.itemsize);
@@ -192,9 +192,18 @@ bool Encoder::buffer(PyObject* object) {
     head_ += "]";
   }
   head_ += '}';
-  blobs_.emplace_back(static_cast<const char*>(view.buf), size);
   blob_bytes_ += size;
-  return true;
+  if (PyBuffer_IsContiguous(&view, 'C') != 0) {
+    blobs_.emplace_back(static_cast<const char*>(view.buf), size);
+    return true;
+  }
+  if (blob_bytes_ > kMaxPayload) {  // a view can be larger than what it is a view of
+    PyErr_SetString(PyExc_OSError, "the value is too large to cross");
+    return false;
+  }
+  std::string& copy = copies_.emplace_back(size, '\0');
+  blobs_.emplace_back(copy);
+  return PyBuffer_ToContiguous(copy.data(), &view, view.len, 'C') == 0;
 }
 
 bool Encoder::value(PyObject* object, int depth) {

@@ -3,14 +3,17 @@
 // None, bool, int, float, str, list, tuple (which arrives as a list) and dict with text keys are
 // JSON. bytes and bytearray become {"$bytes": [offset, size]}, other buffers (memoryview, array,
 // an array of numpy) {"$array": [offset, size], "dtype": "float64", "shape": [2, 3]}, and the bytes
-// follow the JSON. A key of the program's own that begins with "$" gets a second one. Anything else
-// is a TypeError where it is made, and so are NaN and infinities, which JSON does not have.
+// follow the JSON. What is not contiguous is copied; float16 arrives as float32. A key of the
+// program's own that begins with "$" gets a second one. Anything else is a TypeError where it is
+// made, and so are NaN and infinities, which JSON does not have.
 #pragma once
 
 #include "guest/python/host/api.h"
 #include "guest/python/host/wire.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,11 +50,16 @@ class Encoder {
   std::string head_;
   std::vector<Blob> blobs_;
   std::vector<Py_buffer> held_;
+  std::deque<std::string> copies_;  // of buffers that are not contiguous
   std::size_t blob_bytes_ = 0;
 };
 
 // The value of a message; an empty Ref with an exception set when it is none.
 Ref decode(std::string_view message, Form form);
+
+// The "id" of a message, also of one that decode() has failed on, for want of memory or because of
+// a value in it: its sender is owed an answer. 0 when it has none.
+std::uint64_t find_id(std::string_view message, Form form);
 
 // "text" of a dict, or what is given otherwise. For messages of the supervisor.
 std::string text_at(PyObject* dict, const char* key, const char* otherwise = "");

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <vector>
 
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -124,6 +125,19 @@ int forbid_descriptors(int first) {
   filter.push_back(answer(kNoDescriptor));
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : on_failure();
+}
+
+int separate_thread(StandardStreams streams) {
+  if (::unshare(CLONE_FILES | CLONE_FS) != 0) return on_failure();
+  if (::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0) != 0) return on_failure();
+  if (streams == StandardStreams::Shared) return 0;
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return on_failure();
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::dup2(null, standard) < 0) return on_failure();
+  }
+  ::close(null);
+  return 0;
 }
 
 int hide_from_proc(int first) {

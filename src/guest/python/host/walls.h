@@ -26,6 +26,12 @@ int limit_memory(std::uint64_t bytes);
 // descriptors. Other threads can.
 int forbid_descriptors(int first);
 
+// The calling thread, and those that it starts, have descriptors, a current directory and a umask
+// of their own from here on. Of the descriptors the first three stay, and with
+// StandardStreams::Nowhere what is written to them is lost. errno, or 0.
+enum class StandardStreams : std::uint8_t { Shared, Nowhere };
+int separate_thread(StandardStreams streams);
+
 // Nobody opens this process's memory, or these two descriptors, by their names in /proc.
 int hide_from_proc(int first);
 

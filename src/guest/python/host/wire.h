@@ -45,6 +45,7 @@ enum class Word : std::uint8_t {
   Request = 4,  // something for the supervisor to do
   Event = 5,    // log, metric, output, denial
   Over = 6,     // a cell has ended
+  Opened = 7,   // a cell of a worker has its authority and takes operations
 };
 
 struct Frame {
