@@ -2,9 +2,16 @@
 
 #include "base/file.h"
 #include "workspace/compare.h"
+#include "workspace/gate_git.h"
+#include "workspace/gate_groups.h"
+#include "workspace/gate_places.h"
 #include "workspace/git_config.h"
+#include "workspace/git_ignore.h"
 #include "workspace/staging.h"
 #include "workspace/text.h"
+
+#include <algorithm>
+#include <unordered_map>
 
 namespace glovebox::workspace {
 namespace {
@@ -22,11 +29,15 @@ class Committer {
         original_(original),
         options_(options),
         rules_(std::move(rules)),
-        chooser_(std::move(chooser)) {}
+        chooser_(std::move(chooser)),
+        ignores_([this](const std::string& path) { return read_beneath(original_, path); }) {}
 
   Result<CommitResult> run() {
     TRY(uppers_, layer_.open_uppers());
     TRY(comparison_, compare(layer_, uppers_, original_));
+    chooser_.learn_names(comparison_.changes);
+    look_around();
+    leave_out();
     plan_ = plan_commit(comparison_.changes, chooser_);
     judge_all();
     if (!result_.is_refused() && options_.act == Act::Apply && !plan_.steps.empty()) {
@@ -35,12 +46,18 @@ class Committer {
     if (!result_.is_refused()) {
       for (const std::size_t i : plan_.taken) result_.applied.push_back(comparison_.changes[i]);
     }
+    result_.held = group_held(rules_, result_.held, comparison_.changes);
     return std::move(result_);
   }
 
  private:
+  void look_around();
+  void leave_out();
+  const GateRule* rule_to_leave_out(const Change& change) const;
   void judge_all();
   void judge_one(const Change& change, const GateContents& contents);
+  void judge_git(const OpenBrought& open);
+  bool is_ignored(const std::string& path);
   Result<void> apply();
   Result<std::vector<Step>> stage(Transaction& transaction);
   void judge_staged(const Transaction& transaction);
@@ -55,8 +72,63 @@ class Committer {
   Uppers uppers_{std::vector<UniqueFd>()};
   Comparison comparison_;
   CommitPlan plan_;
+  GateContext context_;
+  bool is_repository_ = false;
+  GitIgnores ignores_;
   CommitResult result_;
 };
+
+// What the gate has to know of the workspace, before anything is chosen.
+void Committer::look_around() {
+  const std::string& origin = layer_.facts().origin;
+  context_ = {.origin = origin,
+              .hooks = find_hook_places(read_beneath(original_, ".git/config"), origin),
+              .aliases = names_above(rules_, origin, original_),
+              .is_there = {}};
+  for (Alias& alias : find_repositories(original_, comparison_.changes)) {
+    context_.aliases.push_back(std::move(alias));
+  }
+  context_.is_there = [this](const std::string& path) {
+    const auto change = std::lower_bound(
+        comparison_.changes.begin(), comparison_.changes.end(), path,
+        [](const Change& a, const std::string& b) { return tree_order(a.path, b); });
+    const bool is_made = change != comparison_.changes.end() && change->path == path;
+    return is_made ? true : open_regular_beneath(original_, path).has_value();
+  };
+  const auto own = look(original_, ".git");
+  is_repository_ = own && own->exists();
+}
+
+bool Committer::is_ignored(const std::string& path) {
+  return !is_repository_ || ignores_.ignores(path);
+}
+
+const GateRule* Committer::rule_to_leave_out(const Change& change) const {
+  if (!change.after.exists() || change.kind == ChangeKind::Refused) return nullptr;
+  for (const GateRule& rule : rules_) {
+    if (rule.act == RuleAct::LeaveOut && rule.covers(change.path) &&
+        !chooser_.accepts(change.path, rule.name, to_text(rule.rule_class))) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+void Committer::leave_out() {
+  std::unordered_map<const GateRule*, LeftOut> found;
+  std::erase_if(comparison_.changes, [&](const Change& change) {
+    const GateRule* rule = chooser_.takes(change.path) ? rule_to_leave_out(change) : nullptr;
+    if (rule == nullptr) return false;
+    LeftOut& left = found[rule];
+    if (!change.after.is(NodeType::Directory)) left.paths.push_back(change.path);
+    return true;
+  });
+  for (const GateRule& rule : rules_) {
+    const auto left = found.find(&rule);
+    if (left == found.end() || left->second.paths.empty()) continue;
+    result_.left_out.push_back({rule.name, rule.why, std::move(left->second.paths)});
+  }
+}
 
 // By what can be seen before anything is copied: most refusals end here.
 void Committer::judge_all() {
@@ -74,12 +146,35 @@ void Committer::judge_all() {
     }
     judge_one(change, contents);
   }
+  std::unordered_map<std::string_view, const Change*> by_path;
+  for (const std::size_t i : plan_.taken) {
+    by_path.insert_or_assign(comparison_.changes[i].path, &comparison_.changes[i]);
+  }
+  judge_git([&](const std::string& path) {
+    return open_regular_beneath(uppers_.at(by_path.at(path)->level), path);
+  });
 }
 
 void Committer::judge_one(const Change& change, const GateContents& contents) {
-  const GateContext context{.origin = layer_.facts().origin};
-  for (Held& held : judge(rules_, change, contents, context)) {
-    if (!chooser_.accepts(held.path, held.rule)) result_.held.push_back(std::move(held));
+  for (Held& held : judge(rules_, change, contents, context_)) {
+    if (chooser_.accepts(held.path, held.rule, held.rule_class)) continue;
+    const GateRule* gatherer = find_gathering_rule(
+        rules_, held, change, [this](const std::string& path) { return is_ignored(path); });
+    if (gatherer != nullptr) {
+      if (chooser_.accepts(held.path, gatherer->name, to_text(gatherer->rule_class))) continue;
+      held.gathered_by = gatherer->name;
+    }
+    result_.held.push_back(std::move(held));
+  }
+}
+
+void Committer::judge_git(const OpenBrought& open) {
+  std::vector<const Change*> taken;
+  for (const std::size_t i : plan_.taken) taken.push_back(&comparison_.changes[i]);
+  const GitGate gate{.rules = rules_, .context = context_, .original = original_};
+  for (Held& held : judge_repositories(gate, taken, open)) {
+    if (chooser_.accepts(held.path, held.rule, held.rule_class)) continue;
+    result_.held.push_back(std::move(held));
   }
 }
 
@@ -87,7 +182,8 @@ void Committer::judge_one(const Change& change, const GateContents& contents) {
 SetId Committer::set_id_of(const Change& change) const {
   const bool had_them = change.kind == ChangeKind::Modified && !change.aspects.content &&
                         (change.before.mode & 06000U) == (change.after.mode & 06000U);
-  const bool is_accepted = chooser_.accepts(change.path, to_text(Condition::SetId));
+  const bool is_accepted =
+      chooser_.accepts(change.path, to_text(Condition::SetId), to_text(RuleClass::Files));
   return had_them || is_accepted ? SetId::Keep : SetId::Drop;
 }
 
@@ -108,6 +204,7 @@ Result<std::vector<Step>> Committer::stage(Transaction& transaction) {
 
 // What will be put in place is ours by now, and the box cannot change it any more.
 void Committer::judge_staged(const Transaction& transaction) {
+  std::unordered_map<std::string_view, std::size_t> staged;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const GateContents contents{
         .before = [&](const Change& change) { return read_beneath(original_, change.path); },
@@ -118,7 +215,14 @@ void Committer::judge_staged(const Transaction& transaction) {
     const StepKind kind = plan_.steps[i].step.kind;
     if (kind == StepKind::Remove || kind == StepKind::SetAttributes) continue;
     judge_one(comparison_.changes[plan_.steps[i].change], contents);
+    staged.insert_or_assign(plan_.steps[i].step.path, i);
   }
+  judge_git([&](const std::string& path) {
+    const auto found = staged.find(path);
+    // Only its mode changes.
+    if (found == staged.end()) return open_regular_beneath(original_, path);
+    return open_regular_beneath(transaction.staged(), Transaction::staged_name(found->second));
+  });
 }
 
 Result<void> Committer::apply() {
@@ -155,6 +259,14 @@ Result<void> Committer::remember_directories() {
 
 std::string to_text(const Conflict& conflict) {
   return fmt::format("conflict {}: {}", printable(conflict.path), conflict.why);
+}
+
+std::string to_text(const LeftOut& left_out) {
+  const std::size_t more = left_out.paths.size() - 1;
+  return fmt::format("left out {}{} [{}]: {}; --accept-rule {} takes it over",
+                     printable(left_out.paths.front()),
+                     more == 0 ? "" : fmt::format(" and {} more", more), left_out.rule,
+                     left_out.why, left_out.rule);
 }
 
 Result<CommitResult> commit(Layer& layer, BorrowedFd original, const CommitOptions& options) {

@@ -38,11 +38,24 @@ struct Conflict {
 // "conflict src/a.c: the original changed since the session began", safe for a terminal.
 std::string to_text(const Conflict& conflict);
 
+// What stays behind, because the host makes it again by itself.
+struct LeftOut {
+  std::string rule{};
+  std::string why{};
+  std::vector<std::string> paths{};
+
+  friend bool operator==(const LeftOut&, const LeftOut&) = default;
+};
+
+// "left out a/__pycache__/x.pyc and 12 more [python-bytecode]: ...", safe for a terminal.
+std::string to_text(const LeftOut& left_out);
+
 struct CommitResult {
   std::size_t number = 0;             // of the commit; 0 when nothing was done
   std::vector<Change> applied{};      // what was taken over; of a dry run, what would be
   std::vector<Held> held{};           // not empty: nothing was taken over
   std::vector<Conflict> conflicts{};  // not empty: nothing was taken over
+  std::vector<LeftOut> left_out{};  // what the layer keeps, whether anything was taken over or not
 
   bool is_refused() const { return !held.empty() || !conflicts.empty(); }
 };

@@ -1,5 +1,7 @@
 #include "workspace/commit_plan.h"
 
+#include "workspace/gate_rules.h"
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -114,6 +116,10 @@ Result<Chooser> Chooser::parse(const Selection& selection) {
   TRY(chooser.reject_, parse_globs(selection.reject));
   TRY(chooser.accept_paths_, parse_globs(selection.accept_paths));
   chooser.accept_rules_ = selection.accept_rules;
+  for (const std::string& word : selection.accept_classes) {
+    TRY(const RuleClass accepted, parse_rule_class(word));
+    chooser.accept_classes_.emplace_back(to_text(accepted));
+  }
   return chooser;
 }
 
@@ -123,8 +129,11 @@ bool Chooser::takes(std::string_view path) const {
   return only_.empty() || std::any_of(only_.begin(), only_.end(), selects);
 }
 
-bool Chooser::accepts(std::string_view path, std::string_view rule) const {
+bool Chooser::accepts(std::string_view path, std::string_view rule,
+                      std::string_view rule_class) const {
   return std::find(accept_rules_.begin(), accept_rules_.end(), rule) != accept_rules_.end() ||
+         std::find(accept_classes_.begin(), accept_classes_.end(), rule_class) !=
+             accept_classes_.end() ||
          std::find(accept_names_.begin(), accept_names_.end(), path) != accept_names_.end() ||
          std::any_of(accept_paths_.begin(), accept_paths_.end(),
                      [&](const Glob& glob) { return glob.matches(path); });

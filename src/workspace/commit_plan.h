@@ -14,10 +14,11 @@ namespace glovebox::workspace {
 
 // Which changes a commit takes, in the words of a command line.
 struct Selection {
-  std::vector<std::string> only{};          // globs; empty means everything
-  std::vector<std::string> reject{};        // globs; wins over `only`
-  std::vector<std::string> accept_rules{};  // rules of the gate whose changes may pass
-  std::vector<std::string> accept_paths{};  // globs of paths that may pass the gate
+  std::vector<std::string> only{};            // globs; empty means everything
+  std::vector<std::string> reject{};          // globs; wins over `only`
+  std::vector<std::string> accept_rules{};    // rules of the gate whose changes may pass
+  std::vector<std::string> accept_paths{};    // globs of paths that may pass the gate
+  std::vector<std::string> accept_classes{};  // classes of rules whose changes may pass
 };
 
 class Chooser {
@@ -27,7 +28,7 @@ class Chooser {
   bool takes(std::string_view path) const;
   // A pattern that is the name of a change, letter by letter, means that change alone: a box that
   // leaves a held link named "**" must not turn the natural answer into "accept everything".
-  bool accepts(std::string_view path, std::string_view rule) const;
+  bool accepts(std::string_view path, std::string_view rule, std::string_view rule_class) const;
   // Which names there are. plan_commit() tells it.
   void learn_names(const std::vector<Change>& changes);
 
@@ -35,6 +36,7 @@ class Chooser {
   std::vector<Glob> only_{};
   std::vector<Glob> reject_{};
   std::vector<std::string> accept_rules_{};
+  std::vector<std::string> accept_classes_{};
   std::vector<Glob> accept_paths_{};
   std::vector<std::string> accept_names_{};  // those of them that are the name of a change
 };

@@ -77,24 +77,24 @@ TEST(Chooser, RejectWinsAndAcceptanceIsByName) {
   EXPECT_TRUE(chooser.takes("src/a.c"));
   EXPECT_FALSE(chooser.takes("src/a.o"));
   EXPECT_FALSE(chooser.takes("doc/a"));
-  EXPECT_TRUE(chooser.accepts("x", "git-hooks"));
-  EXPECT_TRUE(chooser.accepts(".envrc", "directory-environment"));
-  EXPECT_TRUE(chooser.accepts("ci/a.yml", "build-service"));
-  EXPECT_FALSE(chooser.accepts("sub/.envrc", "directory-environment"));
+  EXPECT_TRUE(chooser.accepts("x", "git-hooks", "git"));
+  EXPECT_TRUE(chooser.accepts(".envrc", "directory-environment", "git"));
+  EXPECT_TRUE(chooser.accepts("ci/a.yml", "build-service", "git"));
+  EXPECT_FALSE(chooser.accepts("sub/.envrc", "directory-environment", "git"));
 }
 
 // A box that names a link "**" hopes for the answer --accept '**'.
 TEST(Chooser, APatternThatIsTheNameOfAChangeMeansThatChangeAlone) {
   Chooser chooser = Chooser::parse({.accept_paths = {"**", "ci/*", "x/*"}}).value();
-  EXPECT_TRUE(chooser.accepts(".envrc", "directory-environment"));
+  EXPECT_TRUE(chooser.accepts(".envrc", "directory-environment", "git"));
   plan_commit({made(ChangeKind::Added, "**", NodeType::Symlink), made(ChangeKind::Added, ".envrc"),
                made(ChangeKind::Added, "ci/*"), made(ChangeKind::Added, "ci/a")},
               chooser);
-  EXPECT_TRUE(chooser.accepts("**", "link-points-out"));
-  EXPECT_TRUE(chooser.accepts("ci/*", "build-service"));
-  EXPECT_TRUE(chooser.accepts("x/y", "build-service"));
-  EXPECT_FALSE(chooser.accepts(".envrc", "directory-environment"));
-  EXPECT_FALSE(chooser.accepts("ci/a", "build-service"));
+  EXPECT_TRUE(chooser.accepts("**", "link-points-out", "git"));
+  EXPECT_TRUE(chooser.accepts("ci/*", "build-service", "git"));
+  EXPECT_TRUE(chooser.accepts("x/y", "build-service", "git"));
+  EXPECT_FALSE(chooser.accepts(".envrc", "directory-environment", "git"));
+  EXPECT_FALSE(chooser.accepts("ci/a", "build-service", "git"));
 }
 
 }  // namespace

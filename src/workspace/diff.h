@@ -31,11 +31,16 @@ enum class Reader : std::uint8_t {
   Program,   // exact bytes, as patch(1) and git-apply(1) take them
 };
 
-// Files larger than this, or with a zero byte in the beginning, are said to differ and not shown.
+// Files larger than this, or with a zero byte in the beginning, are not shown line by line: a
+// program gets them as git's binary patches (git_binary.h), a terminal is told that they differ.
 inline constexpr std::uint64_t kLargestTextFile = std::uint64_t{4} << 20;
+// Files larger than this are only said to differ, which git-apply refuses to take.
+inline constexpr std::uint64_t kLargestPatchedFile = std::uint64_t{64} << 20;
 
-// A unified diff with git's headers. `before` is the original, or between two branches everything
-// that the first of them is made of.
+// A unified diff with git's headers, first what was deleted. For a program it is a patch: in a copy
+// of the original, git-apply(1) makes of it every file and link that the box has; patch(1) does
+// where no file is binary and no name changed from a directory to something else or back. `before`
+// is the original, or between two branches everything that the first of them is made of.
 Result<void> write_unified(const std::vector<Change>& changes, const Uppers& uppers,
                            const Uppers& before, Reader reader, const Sink& sink);
 

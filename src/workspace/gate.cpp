@@ -3,8 +3,11 @@
 #include "workspace/git_config.h"
 #include "workspace/text.h"
 
+#include <boost/json.hpp>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <filesystem>
 
 namespace glovebox::workspace {
@@ -104,10 +107,26 @@ bool is_at_place(const Change& change, std::string_view place) {
   return path == hooks || is_below(path, hooks) || is_link_on_the_way;
 }
 
+// The values of some top keys of a JSON object, as text; a key that is missing is null.
+Result<std::string> json_values(const std::string& text, const std::vector<std::string>& keys) {
+  if (text.empty()) return json_values("{}", keys);
+  boost::system::error_code problem;
+  const auto value = boost::json::parse(text, problem);
+  if (problem || !value.is_object()) return fail(Code::Invalid, "it is no JSON object");
+  boost::json::array values;
+  for (const std::string& key : keys) {
+    const auto* found = value.get_object().if_contains(key);
+    values.push_back(found == nullptr ? boost::json::value() : *found);
+  }
+  return boost::json::serialize(values);
+}
+
 class Judge {
  public:
-  Judge(const Change& change, const GateContents& contents, const GateContext& context)
-      : change_(change), contents_(contents), context_(context) {}
+  // `name` is what the path of the change is called.
+  Judge(const Change& change, const std::string& name, const GateContents& contents,
+        const GateContext& context)
+      : change_(change), name_(name), contents_(contents), context_(context) {}
 
   // The reason for holding, or nothing.
   std::optional<std::string> reason(const GateRule& rule) const {
@@ -125,6 +144,12 @@ class Judge {
       case Condition::NotAGitRef: return given(!is_git_ref(), rule);
       case Condition::GitConfigExecutes: return git_config(rule);
       case Condition::AttributesBind: return attributes(rule);
+      case Condition::JsonKeysDiffer: return json_keys(rule);
+      case Condition::ShadowsSource: return given(shadows_source(), rule);
+      case Condition::GitUnreadable:
+      case Condition::GitForgedObject:
+      case Condition::GitHiddenFile:
+      case Condition::GitSubmoduleCommit: return std::nullopt;  // gate_git.h
     }
     return rule.why;
   }
@@ -135,43 +160,50 @@ class Judge {
     return rule.why;
   }
 
+  bool is_removal() const { return !change_.after.exists(); }
+
   Result<std::string> before() const {
     if (!change_.before.is(NodeType::File)) return std::string();
     return contents_.before(change_);
   }
 
+  // A file that goes holds nothing afterwards.
+  Result<std::string> after() const {
+    if (is_removal()) return std::string();
+    return contents_.after(change_);
+  }
+
+  bool has_settings() const { return is_removal() || is_settings_file(change_); }
+
   // Only what git could not run or obey as anything else.
   bool is_git_ref() const {
-    if (!change_.after.is(NodeType::File) || is_executable(change_)) return false;
-    if (!is_place_of_refs(change_.path)) return false;
-    const auto text = contents_.after(change_);
+    const Node& node = is_removal() ? change_.before : change_.after;
+    const bool could_run = (node.mode & 0111U) != 0;
+    if (!node.is(NodeType::File) || could_run || !is_place_of_refs(name_)) return false;
+    const auto text = is_removal() ? before() : after();
     return text && is_ref_or_its_log(*text);
   }
 
-  // Asks the original's own configuration: what a box writes into that is judged by its keys. Files
-  // that it includes are not read. One that cannot be opened names no hooks; one that seems to name
-  // some and makes no sense could mean any place. Most name none, and are not taken apart.
   bool is_in_hooks_path() const {
-    Change config;
-    config.path = ".git/config";
-    const auto text = contents_.before(config);
-    if (!text || lowered(*text).find("hookspath") == std::string::npos) return false;
-    const auto settings = parse_git_config(*text);
-    if (!settings) return true;
-    if (!settings->contains("core.hookspath")) return false;
-    const std::vector<std::string>& values = settings->at("core.hookspath");
-    return std::any_of(values.begin(), values.end(), [&](const std::string& value) {
-      const auto place = place_in_workspace(value, context_.origin);
-      return place && is_at_place(change_, *place);
-    });
+    const HookPlaces& hooks = context_.hooks;
+    return hooks.is_anywhere ||
+           std::any_of(hooks.places.begin(), hooks.places.end(),
+                       [&](const std::string& place) { return is_at_place(change_, place); });
+  }
+
+  // "src/app.cpython-311.so" and "src/app.py".
+  bool shadows_source() const {
+    const auto [dir, name] = split_path(change_.path);
+    const std::string source = join_path(dir, name.substr(0, name.find('.')) + ".py");
+    return !context_.is_there || context_.is_there(source);
   }
 
   std::optional<std::string> git_config(const GateRule& rule) const {
-    if (!is_settings_file(change_)) return rule.why;
+    if (!has_settings()) return rule.why;
     if (is_git_ref()) return std::nullopt;
     const auto names = [&]() -> Result<std::vector<std::string>> {
       TRY(const std::string old_text, before());
-      TRY(const std::string new_text, contents_.after(change_));
+      TRY(const std::string new_text, after());
       TRY(const GitSettings old_settings, parse_git_config(old_text));
       TRY(const GitSettings new_settings, parse_git_config(new_text));
       auto differing = differing_settings(old_settings, new_settings, rule.keys);
@@ -185,44 +217,113 @@ class Judge {
   }
 
   std::optional<std::string> attributes(const GateRule& rule) const {
-    if (!is_settings_file(change_)) return rule.why;
+    if (!has_settings()) return rule.why;
     const auto old_text = before();
-    const auto new_text = contents_.after(change_);
+    const auto new_text = after();
     if (!old_text || !new_text) return rule.why;
     return given(binding_lines(*old_text) != binding_lines(*new_text), rule);
   }
 
+  std::optional<std::string> json_keys(const GateRule& rule) const {
+    if (!has_settings()) return rule.why;
+    const auto values_of = [&](const Result<std::string>& text) -> Result<std::string> {
+      if (!text) return tl::unexpected(text.error());
+      return json_values(*text, rule.keys);
+    };
+    const auto new_values = values_of(after());
+    if (!new_values) return fmt::format("{} ({})", rule.why, new_values.error().message);
+    auto old_values = values_of(before());
+    if (!old_values) old_values = json_values("", rule.keys);  // then nothing was obeyed
+    return given(*old_values != *new_values, rule);
+  }
+
   const Change& change_;
+  const std::string& name_;
   const GateContents& contents_;
   const GateContext& context_;
 };
 
+// Whether a rule may speak of a file that goes: not where the danger is in what the file is.
+bool holds_removals(const GateRule& rule) {
+  if (rule.removals == Removals::Pass) return false;
+  switch (rule.when) {
+    case Condition::Any:
+    case Condition::InHooksPath:
+    case Condition::NotAGitRef:
+    case Condition::GitConfigExecutes:
+    case Condition::AttributesBind:
+    case Condition::JsonKeysDiffer: return true;
+    default: return false;
+  }
+}
+
 // Of a directory only the mode counts: what is put into it comes as changes of their own.
-bool concerns(const GateRule& rule, const Change& change) {
+bool concerns(const GateRule& rule, const Change& change, const std::string& name) {
+  if (rule.act == RuleAct::Gather) return false;
+  if (change.kind == ChangeKind::Deleted) {
+    return !change.before.is(NodeType::Directory) && holds_removals(rule) && rule.covers(name);
+  }
   const bool is_about_directories = rule.when == Condition::OpenedDirectory;
   if (change.after.is(NodeType::Directory) != is_about_directories) return false;
-  if (change.after.is(NodeType::Symlink)) return rule.covers_link(change.path);
-  return rule.covers(change.path);
+  if (change.after.is(NodeType::Symlink)) return rule.covers_link(name);
+  return rule.covers(name);
 }
 
 }  // namespace
 
+std::vector<std::string> names_of(const std::string& path, const std::vector<Alias>& aliases) {
+  std::vector<std::string> names = {path};
+  for (const Alias& alias : aliases) {
+    if (alias.directory.empty()) {
+      names.push_back(join_path(alias.name, path));
+    } else if (is_below(path, alias.directory)) {
+      names.push_back(alias.name + path.substr(alias.directory.size()));
+    }
+  }
+  return names;
+}
+
+HookPlaces find_hook_places(const Result<std::string>& config, std::string_view origin) {
+  if (!config) {
+    // Without a repository there are no hooks. Behind a link there may be one, which is not looked
+    // for (docs/reference/workspace.md).
+    const int why = config.error().os_errno;
+    return {.is_anywhere = why != ENOENT && why != ENOTDIR && why != ELOOP};
+  }
+  // Most name none, and are not taken apart.
+  if (lowered(*config).find("hookspath") == std::string::npos) return {};
+  const auto settings = parse_git_config(*config);
+  if (!settings) return {.is_anywhere = true};
+  HookPlaces hooks;
+  const auto values = settings->find("core.hookspath");
+  if (values == settings->end()) return hooks;
+  for (const std::string& value : values->second) {
+    if (auto place = place_in_workspace(value, origin)) hooks.places.push_back(*std::move(place));
+  }
+  return hooks;
+}
+
 std::string to_text(const Held& held) {
-  return fmt::format("held {} [{}]: {}", printable(held.path), held.rule, held.why);
+  const std::string count = held.paths.empty() ? "" : fmt::format(" ({} paths)", held.paths.size());
+  return fmt::format("held {}{} [{}]: {}", printable(held.path), count, held.rule, held.why);
 }
 
 std::vector<Held> judge(const GateRules& rules, const Change& change, const GateContents& contents,
                         const GateContext& context) {
   std::vector<Held> held;
-  const bool leaves_something = change.kind == ChangeKind::Added ||
-                                change.kind == ChangeKind::Modified ||
-                                change.kind == ChangeKind::Renamed;
-  if (!leaves_something) return held;
-  const Judge judge_one(change, contents, context);
+  if (change.kind == ChangeKind::Refused) return held;
+  const std::vector<std::string> names = names_of(change.path, context.aliases);
   for (const GateRule& rule : rules) {
-    if (!concerns(rule, change)) continue;
-    if (auto why = judge_one.reason(rule)) {
-      held.push_back({.path = change.path, .rule = rule.name, .why = *std::move(why)});
+    for (const std::string& name : names) {
+      if (!concerns(rule, change, name)) continue;
+      auto why = Judge(change, name, contents, context).reason(rule);
+      if (!why) continue;
+      if (change.kind == ChangeKind::Deleted) why = fmt::format("it would be removed; {}", *why);
+      held.push_back({.path = change.path,
+                      .rule = rule.name,
+                      .why = *std::move(why),
+                      .rule_class = std::string(to_text(rule.rule_class))});
+      break;
     }
   }
   return held;

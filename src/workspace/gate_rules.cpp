@@ -26,7 +26,18 @@ constexpr std::array kConditions = {
     Condition::NotAGitRef,
     Condition::GitConfigExecutes,
     Condition::AttributesBind,
+    Condition::JsonKeysDiffer,
+    Condition::ShadowsSource,
+    Condition::GitUnreadable,
+    Condition::GitForgedObject,
+    Condition::GitHiddenFile,
+    Condition::GitSubmoduleCommit,
 };
+constexpr std::array kClasses = {
+    RuleClass::Agents, RuleClass::Toolchain, RuleClass::Editor, RuleClass::Ci,
+    RuleClass::Git,    RuleClass::StartUp,   RuleClass::Files,
+};
+constexpr std::array kActs = {RuleAct::Hold, RuleAct::LeaveOut, RuleAct::Gather};
 
 auto broken(std::string_view where, const YAML::Node& node, std::string_view what) {
   return fail(Code::Invalid, "{}:{}: {}", where, node.Mark().line + 1, what);
@@ -47,31 +58,55 @@ Result<std::vector<std::string>> read_texts(const YAML::Node& node, std::string_
   return texts;
 }
 
-Result<std::vector<Glob>> read_globs(const YAML::Node& node, std::string_view where) {
+Result<GlobSet> read_globs(const YAML::Node& node, std::string_view where) {
   TRY(const auto texts, read_texts(node, where));
-  return parse_globs(texts, Case::Folded);
+  TRY(auto globs, parse_globs(texts, Case::Folded));
+  GlobSet set;
+  for (Glob& glob : globs) set.add(std::move(glob));
+  return set;
+}
+
+Result<std::vector<RuleClass>> read_classes(const YAML::Node& node, std::string_view where) {
+  TRY(const auto words, read_texts(node, where));
+  std::vector<RuleClass> classes;
+  for (const std::string& word : words) {
+    const auto found = parse_rule_class(word);
+    if (!found) return broken(where, node, found.error().message);
+    classes.push_back(*found);
+  }
+  return classes;
 }
 
 // All proper prefixes of a pattern, by whole names. One of stars alone ("**", "*") is left out: it
 // names nothing, and would make every link of a workspace wait.
-Result<void> add_leads(const Glob& glob, std::vector<Glob>& leads) {
+Result<void> add_leads(const Glob& glob, GlobSet& leads) {
   const std::string_view pattern = glob.pattern();
   for (std::size_t slash = pattern.find('/'); slash != std::string_view::npos;
        slash = pattern.find('/', slash + 1)) {
     const std::string_view lead = pattern.substr(0, slash);
     if (lead.find_first_not_of("*/") == std::string_view::npos) continue;
     TRY(Glob parsed, Glob::parse(lead, Case::Folded));
-    leads.push_back(std::move(parsed));
+    leads.add(std::move(parsed));
   }
   return {};
 }
 
-Result<Condition> read_condition(const YAML::Node& node, std::string_view where) {
+// One of the values in a table, by its word.
+template <class Table>
+Result<typename Table::value_type> read_word(const YAML::Node& node, std::string_view where,
+                                             const Table& table, std::string_view what) {
   TRY(const std::string text, read_text(node, where));
-  for (const Condition condition : kConditions) {
-    if (text == to_text(condition)) return condition;
+  for (const auto value : table) {
+    if (text == to_text(value)) return value;
   }
-  return broken(where, node, fmt::format("unknown condition '{}'", printable(text)));
+  return broken(where, node, fmt::format("unknown {} '{}'", what, printable(text)));
+}
+
+Result<Removals> read_removals(const YAML::Node& node, std::string_view where) {
+  TRY(const std::string text, read_text(node, where));
+  if (text == "hold") return Removals::Hold;
+  if (text == "pass") return Removals::Pass;
+  return broken(where, node, "removals are 'hold' or 'pass'");
 }
 
 // One rule with the examples that it must decide as the file says.
@@ -86,7 +121,17 @@ Result<void> read_field(const std::string& name, const YAML::Node& value, std::s
   if (name == "name") {
     TRY(draft.rule.name, read_text(value, where));
   } else if (name == "when") {
-    TRY(draft.rule.when, read_condition(value, where));
+    TRY(draft.rule.when, read_word(value, where, kConditions, "condition"));
+  } else if (name == "class") {
+    TRY(draft.rule.rule_class, read_word(value, where, kClasses, "class"));
+  } else if (name == "act") {
+    TRY(draft.rule.act, read_word(value, where, kActs, "act"));
+  } else if (name == "removals") {
+    TRY(draft.rule.removals, read_removals(value, where));
+  } else if (name == "gathers") {
+    TRY(draft.rule.gathers, read_classes(value, where));
+  } else if (name == "links") {
+    TRY(draft.rule.links, read_globs(value, where));
   } else if (name == "paths") {
     TRY(draft.rule.paths, read_globs(value, where));
   } else if (name == "except") {
@@ -110,8 +155,14 @@ Result<void> check_rule(const Draft& draft, const YAML::Node& node, std::string_
   if (rule.name.empty() || rule.why.empty() || rule.paths.empty()) {
     return broken(where, node, "a rule needs a name, paths and a reason (why)");
   }
-  if ((rule.when == Condition::GitConfigExecutes) == rule.keys.empty()) {
-    return broken(where, node, "keys belong to git-config-executes, and it needs them");
+  const bool compares_keys =
+      rule.when == Condition::GitConfigExecutes || rule.when == Condition::JsonKeysDiffer;
+  if (compares_keys == rule.keys.empty()) {
+    return broken(where, node,
+                  "keys belong to git-config-executes and json-keys-differ, which need them");
+  }
+  if ((rule.act == RuleAct::Gather) == rule.gathers.empty()) {
+    return broken(where, node, "gathers belongs to act: gather, and it needs it");
   }
   for (const std::string& path : draft.holds) {
     if (rule.covers(path)) continue;
@@ -134,7 +185,7 @@ Result<GateRule> read_rule(const YAML::Node& node, std::string_view where) {
     TRY_VOID(read_field(name, field.second, where, draft));
   }
   TRY_VOID(check_rule(draft, node, where));
-  for (const Glob& glob : draft.rule.paths) TRY_VOID(add_leads(glob, draft.rule.leads));
+  for (const Glob& glob : draft.rule.paths.globs()) TRY_VOID(add_leads(glob, draft.rule.leads));
   return std::move(draft.rule);
 }
 
@@ -172,19 +223,64 @@ std::string_view to_text(Condition condition) {
     case Condition::NotAGitRef: return "not-a-git-ref";
     case Condition::GitConfigExecutes: return "git-config-executes";
     case Condition::AttributesBind: return "attributes-bind";
+    case Condition::JsonKeysDiffer: return "json-keys-differ";
+    case Condition::ShadowsSource: return "shadows-source";
+    case Condition::GitUnreadable: return "git-unreadable";
+    case Condition::GitForgedObject: return "git-forged-object";
+    case Condition::GitHiddenFile: return "git-hidden-file";
+    case Condition::GitSubmoduleCommit: return "git-submodule-commit";
   }
   return "unknown";
 }
 
+std::string_view to_text(RuleClass rule_class) {
+  switch (rule_class) {
+    case RuleClass::Agents: return "agents";
+    case RuleClass::Toolchain: return "toolchain";
+    case RuleClass::Editor: return "editor";
+    case RuleClass::Ci: return "ci";
+    case RuleClass::Git: return "git";
+    case RuleClass::StartUp: return "start-up";
+    case RuleClass::Files: return "files";
+  }
+  return "unknown";
+}
+
+std::string_view to_text(RuleAct act) {
+  switch (act) {
+    case RuleAct::Hold: return "hold";
+    case RuleAct::LeaveOut: return "leave-out";
+    case RuleAct::Gather: return "gather";
+  }
+  return "unknown";
+}
+
+std::vector<std::string> rule_class_words() {
+  std::vector<std::string> words;
+  for (const RuleClass each : kClasses) words.emplace_back(to_text(each));
+  return words;
+}
+
+Result<RuleClass> parse_rule_class(std::string_view word) {
+  for (const RuleClass each : kClasses) {
+    if (word == to_text(each)) return each;
+  }
+  return fail(Code::Invalid, "unknown class of rules '{}': there are {}", printable(word),
+              fmt::join(rule_class_words(), ", "));
+}
+
 bool GateRule::covers(std::string_view path) const {
-  const auto matches = [&](const Glob& glob) { return glob.matches(path); };
-  return std::any_of(paths.begin(), paths.end(), matches) &&
-         std::none_of(except.begin(), except.end(), matches);
+  return paths.matches(path) && !except.matches(path);
 }
 
 bool GateRule::covers_link(std::string_view path) const {
-  const auto matches = [&](const Glob& glob) { return glob.matches(path); };
-  return covers(path) || std::any_of(leads.begin(), leads.end(), matches);
+  return covers(path) || leads.matches(path);
+}
+
+const GateRule* find_rule(const GateRules& rules, Condition when) {
+  const auto found = std::find_if(rules.begin(), rules.end(),
+                                  [&](const GateRule& rule) { return rule.when == when; });
+  return found == rules.end() ? nullptr : &*found;
 }
 
 Result<GateRules> parse_gate_rules(const std::string& text, std::string_view where) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace glovebox::workspace {
 namespace {
 
@@ -25,6 +27,14 @@ Change added_link(std::string path, std::string target) {
   return change;
 }
 
+Change deleted_file(std::string path) {
+  Change change = added_file(std::move(path));
+  change.kind = ChangeKind::Deleted;
+  change.before = change.after;
+  change.after = {};
+  return change;
+}
+
 // A directory that was there with the mode `before` (0: it was not there).
 Change directory(std::string path, unsigned before, unsigned after) {
   Change change = added_file(std::move(path), after);
@@ -43,12 +53,16 @@ class Gate : public testing::Test {
  protected:
   std::vector<std::string> rules_that_hold(const Change& change) {
     const GateContents contents{
-        .before = [&](const Change& asked) -> Result<std::string> {
-          return asked.path == ".git/config" && change.path != asked.path ? host_config : before;
-        },
+        .before = [&](const Change&) -> Result<std::string> { return before; },
         .after = [&](const Change&) -> Result<std::string> { return after; }};
     std::vector<std::string> names;
-    for (const Held& held : judge(rules, change, contents, {.origin = "/home/me/project"})) {
+    const std::string origin = "/home/me/project";
+    const GateContext context{
+        .origin = origin,
+        .hooks = find_hook_places(host_config, origin),
+        .aliases = aliases,
+        .is_there = [&](const std::string& path) { return sources.contains(path); }};
+    for (const Held& held : judge(rules, change, contents, context)) {
       EXPECT_FALSE(held.why.empty());
       names.push_back(held.rule);
     }
@@ -56,7 +70,9 @@ class Gate : public testing::Test {
   }
 
   GateRules rules = builtin_gate_rules().value();
-  std::string host_config;  // the original's .git/config, where that is not the change itself
+  Result<std::string> host_config = "";  // the original's .git/config
+  std::vector<Alias> aliases;
+  std::set<std::string> sources;
   std::string before;
   std::string after;
 };
@@ -79,13 +95,25 @@ TEST_F(Gate, PassesWhatPeopleReview) {
   }
 }
 
-TEST_F(Gate, DeletionsAndDirectoriesPass) {
-  Change change = added_file(".git/hooks/pre-commit");
-  change.kind = ChangeKind::Deleted;
-  change.before = change.after;
-  change.after = {};
-  EXPECT_THAT(rules_that_hold(change), IsEmpty());
-  change = added_file(".claude");
+TEST_F(Gate, AWatchedFileThatGoesIsHeld) {
+  for (const char* path : {".git/hooks/pre-commit", ".npmrc", ".claude/settings.json"}) {
+    EXPECT_THAT(rules_that_hold(deleted_file(path)), testing::SizeIs(1)) << path;
+  }
+  // Nothing is lost with a program, a link to an interpreter, an operation that has ended.
+  for (const char* path : {"node_modules/.bin/tsc", "src/a.c", "venv/lib/x.pth",
+                           ".git/rebase-merge/git-rebase-todo", ".git/index", "tool.pyc"}) {
+    EXPECT_THAT(rules_that_hold(deleted_file(path)), IsEmpty()) << path;
+  }
+  before = "[core]\n bare = false\n";
+  EXPECT_THAT(rules_that_hold(deleted_file(".git/config")), IsEmpty());
+  before = "[protocol]\n allow = never\n";
+  EXPECT_THAT(rules_that_hold(deleted_file(".git/config")), ElementsAre("git-config"));
+  before = kObjectId + "\n";
+  EXPECT_THAT(rules_that_hold(deleted_file(".git/refs/heads/hooks/x")), IsEmpty());
+}
+
+TEST_F(Gate, DirectoriesPass) {
+  Change change = added_file(".claude");
   change.after.type = NodeType::Directory;
   EXPECT_THAT(rules_that_hold(change), IsEmpty());
 }
@@ -174,7 +202,7 @@ TEST_F(Gate, TheHostsOwnDirectoryOfHooksIsOne) {
     EXPECT_THAT(rules_that_hold(added_file("tools/hooks/lib/common.sh")),
                 ElementsAre("git-hooks-path"))
         << value;
-    EXPECT_THAT(rules_that_hold(added_link("tools", "evil")), ElementsAre("git-hooks-path"));
+    EXPECT_THAT(rules_that_hold(added_link("tools", "evil")), testing::Contains("git-hooks-path"));
     EXPECT_THAT(rules_that_hold(added_file("tools/hooks2/x", 0755)), IsEmpty());
     EXPECT_THAT(rules_that_hold(added_file("tools/a.sh", 0755)), IsEmpty());
   }
@@ -184,6 +212,10 @@ TEST_F(Gate, TheHostsOwnDirectoryOfHooksIsOne) {
   }
   host_config = "[core]\n\thooksPath = \"tools\n";
   EXPECT_THAT(rules_that_hold(hook), ElementsAre("git-hooks-path"));  // could mean any place
+  host_config = fail_os(EIO, "read it");
+  EXPECT_THAT(rules_that_hold(hook), ElementsAre("git-hooks-path"));
+  host_config = fail_os(ENOENT, "read it");
+  EXPECT_THAT(rules_that_hold(hook), IsEmpty());
 }
 
 TEST_F(Gate, ADirectoryThatOthersMayWriteIsHeld) {
@@ -257,6 +289,85 @@ TEST_F(Gate, HoldsWhatLessCommonToolsObey) {
   }
 }
 
+// Names that each stand for a family; all are in the examples of the rules too.
+TEST_F(Gate, KnowsAgentsToolchainsAndBuildServices) {
+  for (const char* path : {"AGENTS.md",
+                           "CLAUDE.md",
+                           "docs/GEMINI.md",
+                           ".agents/a",
+                           ".github/instructions/a.md",
+                           ".github/prompts/a.md",
+                           ".github/agents/a.md",
+                           ".continuerc.json",
+                           ".openhands/a",
+                           ".huskyrc.json",
+                           "prek.toml",
+                           "hk.pkl",
+                           ".rusty-hook.toml",
+                           ".tool-versions",
+                           "rust-toolchain",
+                           ".bundle/config",
+                           "pnpm-workspace.yaml",
+                           "bunfig.toml",
+                           ".pnp.cjs",
+                           ".mvn/extensions.xml",
+                           "gradle/wrapper/gradle-wrapper.jar",
+                           ".bazelrc",
+                           "tools/bazel",
+                           ".ghci",
+                           ".ocamlinit",
+                           ".iex.exs",
+                           ".octaverc",
+                           ".RData",
+                           ".Renviron",
+                           ".latexmkrc",
+                           ".bsp/a.json",
+                           "a.run.xml",
+                           ".idea/startup.xml",
+                           ".vs/a.json",
+                           ".factorypath",
+                           "Directory.Build.targets",
+                           ".cirrus.yml",
+                           ".tekton/a.yaml",
+                           ".builds/a.yml",
+                           ".readthedocs.yaml",
+                           "cloudbuild.yaml",
+                           ".git/lazygit.yml",
+                           ".git/rebase-merge/git-rebase-todo",
+                           ".git/rebase-apply/patch",
+                           ".git/sequencer/todo"}) {
+    EXPECT_THAT(rules_that_hold(added_file(path)), testing::SizeIs(1)) << path;
+  }
+}
+
+TEST_F(Gate, APackageIsHeldForItsHooksOnly) {
+  Change change = added_file("package.json");
+  change.kind = ChangeKind::Modified;
+  change.before = change.after;
+  before = R"({"name": "a", "lint-staged": {"*.js": "eslint"}})";
+  after = R"({"name": "b", "scripts": {"x": "y"}, "lint-staged": {"*.js": "eslint"}})";
+  EXPECT_THAT(rules_that_hold(change), IsEmpty());
+  after = R"({"name": "a", "lint-staged": {"*.js": "evil"}})";
+  EXPECT_THAT(rules_that_hold(change), ElementsAre("package-hooks"));
+  after = R"({"name": "a")";
+  EXPECT_THAT(rules_that_hold(change), ElementsAre("package-hooks"));
+}
+
+TEST_F(Gate, AModuleIsHeldBesideItsSource) {
+  EXPECT_THAT(rules_that_hold(added_file("src/app.so")), IsEmpty());
+  sources = {"src/app.py"};
+  EXPECT_THAT(rules_that_hold(added_file("src/app.cpython-311.so")),
+              ElementsAre("python-extension"));
+}
+
+TEST_F(Gate, AnotherNameOfADirectoryCounts) {
+  aliases = {{"", "mirror.git"}, {"store", ".git"}};
+  EXPECT_THAT(rules_that_hold(added_file("hooks/update")), ElementsAre("git-hooks"));
+  EXPECT_THAT(rules_that_hold(added_file("store/rebase-apply/patch")),
+              ElementsAre("git-operation"));
+  EXPECT_THAT(rules_that_hold(added_file("notes.txt")), IsEmpty());
+}
+
 TEST_F(Gate, AttributesAreHeldWhenADriverIsBound) {
   const Change change = added_file(".gitattributes");
   after = "*.c text eol=lf\n";
@@ -314,7 +425,8 @@ TEST(GateRules, StrictReaderRefusesMistakes) {
        {"    wen: any\n", "    when: sometimes\n", "    keys: [a]\n", "    holds: [b]\n",
         "    passes: [a]\n", "    why: z\n", "    except: [\"[\"]\n",
         "  - name: x\n    paths: [b]\n    why: y\n", "  - name: z\n    paths: [b]\n", "extra: 1\n",
-        "    paths: a\n", "  - [\n"}) {
+        "    paths: a\n", "  - [\n", "    class: all\n", "    act: pass\n", "    act: gather\n",
+        "    gathers: [ci]\n", "    removals: no\n"}) {
     EXPECT_FALSE(parse_gate_rules(head + more, "f")) << more;
   }
   EXPECT_FALSE(parse_gate_rules("version: 2\nrules: []\n", "f"));

@@ -24,6 +24,12 @@ char folded(char byte, Case letters) {
   return byte;
 }
 
+std::string folded(std::string_view text, Case letters) {
+  std::string out(text);
+  for (char& byte : out) byte = folded(byte, letters);
+  return out;
+}
+
 // The index after the class that starts at `at`, npos when it does not end.
 std::size_t class_end(std::string_view pattern, std::size_t at) {
   std::size_t end = at + 1;
@@ -155,6 +161,43 @@ bool Glob::selects(std::string_view path) const {
     }
   }
   return false;
+}
+
+bool Glob::leads_through(std::string_view name) const {
+  const auto first = std::find_if(parts_.begin(), parts_.end(),
+                                  [](const std::string& part) { return part != "**"; });
+  return first != parts_.end() && first + 1 != parts_.end() && match_name(*first, name, letters_);
+}
+
+std::string Glob::needed_name() const {
+  const auto plain = std::find_if(parts_.rbegin(), parts_.rend(), [](const std::string& part) {
+    return part.find_first_of("*?[") == std::string::npos;
+  });
+  return plain == parts_.rend() ? std::string() : folded(*plain, letters_);
+}
+
+void GlobSet::add(Glob glob) {
+  const std::string name = glob.needed_name();
+  auto& list = name.empty() ? without_name_ : by_name_[name];
+  list.push_back(globs_.size());
+  globs_.push_back(std::move(glob));
+}
+
+bool GlobSet::matches(std::string_view path) const {
+  const auto names = split(path);
+  const auto any_of = [&](const std::vector<std::size_t>& indexes) {
+    return std::any_of(indexes.begin(), indexes.end(),
+                       [&](std::size_t i) { return globs_[i].matches_names(names); });
+  };
+  if (any_of(without_name_)) return true;
+  if (by_name_.empty()) return false;
+  // By the name as it is for patterns that tell letters apart, in small ones for the others.
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    const auto exact = by_name_.find(std::string(name));
+    if (exact != by_name_.end() && any_of(exact->second)) return true;
+    const auto small = by_name_.find(folded(name, Case::Folded));
+    return small != by_name_.end() && small != exact && any_of(small->second);
+  });
 }
 
 Result<std::vector<Glob>> parse_globs(const std::vector<std::string>& patterns, Case letters) {

@@ -195,13 +195,6 @@ Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request) {
 }
 
 Result<Layer> open_layer(const LayerRoot& root, std::string_view id) {
-  if (id == "last") {
-    TRY(const auto layers, list_layers(root));
-    for (const LayerFacts& facts : layers) {
-      if (facts.uid == ::geteuid()) return open_by_id(root, facts.id);
-    }
-    return fail(Code::NotFound, "there is no layer yet");
-  }
   if (!is_layer_id(id)) return fail(Code::Invalid, "not the id of a layer");
   auto layer = open_by_id(root, std::string(id));
   if (!layer && layer.error().os_errno == ENOENT) {

@@ -122,7 +122,7 @@ struct LayerRoot {
 Result<LayerRoot> open_layer_root(const std::string& path);
 
 Result<Layer> make_layer(const LayerRoot& root, const LayerRequest& request);
-// By id, or "last" for the newest one that this user made.
+// By id. Code::NotFound when there is none.
 Result<Layer> open_layer(const LayerRoot& root, std::string_view id);
 // Newest first. Directories that are no finished layer are left out.
 Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root);

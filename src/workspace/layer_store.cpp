@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "workspace/journal.h"
+#include "workspace/kept.h"
 #include "workspace/layer.h"
 #include "workspace/layer_json.h"
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <map>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -130,6 +132,26 @@ Result<void> remove_doomed(const LayerRoot& root, std::string_view id) {
 Result<void> remove_layer(const LayerRoot& root, std::string_view id) {
   TRY(const std::string doomed, doom_layer(root, id));
   return remove_doomed(root, doomed);
+}
+
+Result<std::vector<std::string>> expired_kept(const LayerRoot& root, const Retention& keep) {
+  TRY(const auto layers, list_layers(root));
+  std::map<std::string, std::size_t> count_of;  // by owner
+  std::vector<std::string> expired;
+  const std::int64_t oldest = now() - keep.max_age.count() * kSecond;
+  for (const LayerFacts& facts : layers) {
+    const auto layer = open_layer(root, facts.id);
+    if (!layer) continue;  // removed meanwhile
+    TRY(const auto kept, read_kept(*layer));
+    if (!kept) continue;
+    bool is_expired = ++count_of[kept->owner] > keep.max_count;
+    if (!is_expired && kept->at < oldest) {
+      TRY(is_expired, may_be_older(root, facts, keep.max_age));
+    }
+    if (is_expired) expired.push_back(facts.id);
+  }
+  std::ranges::reverse(expired);
+  return expired;
 }
 
 Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Retention& keep) {

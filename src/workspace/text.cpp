@@ -91,7 +91,7 @@ std::string printable_line(std::string_view bytes) {
 
 std::string quoted_path(std::string_view path) {
   const bool is_plain =
-      path.find_first_of("\"\\") == std::string_view::npos && printable(path) == path;
+      path.find_first_of("\"\\ ") == std::string_view::npos && printable(path) == path;
   if (is_plain) return std::string(path);
   std::string out = "\"";
   for (const char byte : path) {

@@ -22,7 +22,8 @@ std::string printable(std::string_view bytes);
 std::string printable_line(std::string_view bytes);
 
 // A path as diff headers have it: plain, or in double quotes with C escapes when it holds control
-// characters, quotes, backslashes or bytes that are no UTF-8.
+// characters, quotes, backslashes or bytes that are no UTF-8; also when it holds a space, where
+// patch(1) would end it.
 std::string quoted_path(std::string_view path);
 
 // Any bytes as ASCII and back, for records: '%' and everything outside 0x21..0x7e as %XX.

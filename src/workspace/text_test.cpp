@@ -19,7 +19,8 @@ TEST(Printable, EscapesWhatDrivesOrDeceivesATerminal) {
 }
 
 TEST(QuotedPath, IsPlainOrCQuoted) {
-  EXPECT_EQ(quoted_path("a/b c"), "a/b c");
+  EXPECT_EQ(quoted_path("a/b-c"), "a/b-c");
+  EXPECT_EQ(quoted_path("a/b c"), "\"a/b c\"");
   EXPECT_EQ(quoted_path("a\nb"), "\"a\\nb\"");
   EXPECT_EQ(quoted_path("q\"x"), "\"q\\\"x\"");
   EXPECT_EQ(quoted_path("\x1b"), "\"\\033\"");

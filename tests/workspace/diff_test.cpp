@@ -73,9 +73,9 @@ TEST_F(Diff, UnifiedTextIsWhatPatchTakes) {
   ::chmod((upper() / "d/n").c_str(), 0755);
   EXPECT_EQ(
       unified(),
+      "diff --git a/b b/b\ndeleted file mode 100644\n--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n"
       "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,8 +1,8 @@\n 1\n 2\n 3\n-4\n+four\n 5\n 6\n 7\n"
       "-8\n+8\n\\ No newline at end of file\n"
-      "diff --git a/b b/b\ndeleted file mode 100644\n--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n"
       "diff --git a/d/n b/d/n\nnew file mode 100755\n--- /dev/null\n+++ b/d/n\n@@ -0,0 +1 @@\n"
       "+one\n");
 }
@@ -91,6 +91,8 @@ TEST_F(Diff, GitAppliesThePatch) {
     write_file(merged / "d/sub/y", "");
     fs::create_symlink("a", merged / "link");
     write_file(merged / "tab\tname", "odd\n");
+    fs::create_directory(merged / "fresh");
+    write_file(merged / "fresh/binary", std::string("a\0b", 3));
     ::chmod((merged / "d/moved").c_str(), 0755);
   });
   write_file(temp().path("patch"), unified());
@@ -101,6 +103,20 @@ TEST_F(Diff, GitAppliesThePatch) {
   ASSERT_EQ(std::system(command.c_str()), 0) << unified();
   ASSERT_FALSE(commit_all().is_refused());
   EXPECT_EQ(read_tree(copy), read_tree(origin()));
+}
+
+// Both programs skip such lines.
+TEST_F(Diff, WhatAPatchHasNoWordsForIsARemark) {
+  begin();
+  in_overlay([](const fs::path& merged) {
+    fs::create_directory(merged / "new dir");
+    ::mkfifo((merged / "pipe").c_str(), 0600);
+    ::chmod((merged / "a").c_str(), 0600);
+  });
+  EXPECT_EQ(unified(),
+            "# mode of a: 0600, was 0644\n"
+            "# new directory \"new dir\", mode 0755\n"
+            "# new fifo pipe, mode 0600\n");
 }
 
 TEST_F(Diff, TerminalsGetNoControlCharacters) {

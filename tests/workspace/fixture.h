@@ -48,7 +48,8 @@ void wait_for_tick();
 
 class WorkspaceTest : public testing::Test {
  protected:
-  explicit WorkspaceTest(Ground ground = Ground::Memory) : temp_(ground) {}
+  explicit WorkspaceTest(Ground ground = Ground::Memory, std::string name = "origin")
+      : temp_(ground), name_(std::move(name)) {}
 
   void SetUp() override;
   // Makes the layer. What is in origin() now is the base.
@@ -57,7 +58,7 @@ class WorkspaceTest : public testing::Test {
   // Goes on in a layer of its own over the one that there was, which is frozen by it.
   void freeze();
 
-  fs::path origin() const { return temp_.path("origin"); }
+  fs::path origin() const { return temp_.path(name_); }
   fs::path upper() const { return layer_->upper_path(); }
   Layer& layer() { return *layer_; }
   LayerRoot& root() { return *root_; }
@@ -72,6 +73,7 @@ class WorkspaceTest : public testing::Test {
 
  private:
   TempDir temp_;
+  std::string name_;  // of the workspace
   std::optional<LayerRoot> root_;
   std::optional<Layer> layer_;
 };

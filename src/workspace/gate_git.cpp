@@ -1,0 +1,482 @@
+#include "workspace/gate_git.h"
+
+#include "base/file.h"
+#include "workspace/git_config.h"
+#include "workspace/git_history.h"
+#include "workspace/git_index.h"
+#include "workspace/git_refs.h"
+#include "workspace/text.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace glovebox::workspace {
+namespace {
+
+constexpr std::size_t kShortId = 12;
+constexpr unsigned kGitlink = 0160000U;
+constexpr unsigned kSymlink = 0120000U;
+constexpr std::size_t kSha1Digits = 40;
+constexpr std::size_t kSha256Digits = 64;
+constexpr std::size_t kMostLinks = 5;  // of refs that lead to refs, as git has it
+// How often it is looked up whether a branch has a name already; beyond, it counts as new.
+constexpr std::size_t kMostLookups = 200'000;
+
+bool ends_in_git(std::string_view name) {
+  constexpr std::string_view kEnd = ".git";
+  if (name.size() < kEnd.size()) return false;
+  name.remove_prefix(name.size() - kEnd.size());
+  return std::equal(name.begin(), name.end(), kEnd.begin(), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  });
+}
+
+bool is_top_of_repository(std::string_view name) {
+  return name == "refs" || name == "objects" || name == "logs" || name == "packed-refs" ||
+         name == "index" || name == "HEAD" || name == "AUTO_MERGE" || name.ends_with("_HEAD");
+}
+
+// Where in a repository a path lies: "refs/heads/main" of ".git/refs/heads/main".
+std::optional<std::string> below_repository(std::string_view name) {
+  bool is_inside = false;
+  for (std::size_t start = 0; start < name.size();) {
+    const std::size_t end = std::min(name.find('/', start), name.size());
+    const std::string_view part = name.substr(start, end - start);
+    // A file that is called like a directory of git (info/refs) is none of its files.
+    const bool is_lone_directory =
+        end == name.size() && (part == "refs" || part == "objects" || part == "logs");
+    if (is_inside && is_top_of_repository(part) && !is_lone_directory) {
+      return std::string(name.substr(start));
+    }
+    is_inside = is_inside || ends_in_git(part);
+    start = end + 1;
+  }
+  return std::nullopt;
+}
+
+// A worktree has its own HEAD and index; everything else is that of the repository it belongs to.
+std::string common_directory(const std::string& dir) {
+  const auto [worktrees, name] = split_path(dir);
+  const auto [common, word] = split_path(worktrees);
+  return word == "worktrees" ? common : dir;
+}
+
+bool is_of_a_remote(std::string_view below) {
+  return below.starts_with("refs/remotes/") || below.starts_with("logs/refs/remotes/") ||
+         below == "FETCH_HEAD";
+}
+
+bool is_own_branch(std::string_view name) {
+  return name == "HEAD" || name.starts_with("refs/heads/") || name.starts_with("worktrees/");
+}
+
+// A changed file of a repository.
+struct RepositoryFile {
+  std::string path{};   // in the workspace
+  std::string below{};  // in the repository, or in the worktree's part of it
+};
+
+Change change_of(const NameInTree& name) {
+  const auto node_of = [](const std::optional<TreeEntry>& entry) {
+    Node node;
+    if (!entry) return node;
+    node.type = entry->mode == kSymlink ? NodeType::Symlink : NodeType::File;
+    node.mode = entry->mode & 0777U;
+    return node;
+  };
+  Change change;
+  change.kind = ChangeKind::Modified;
+  if (!name.before) change.kind = ChangeKind::Added;
+  if (!name.after) change.kind = ChangeKind::Deleted;
+  change.path = name.path;
+  change.before = node_of(name.before);
+  change.after = node_of(name.after);
+  change.aspects.content = true;
+  return change;
+}
+
+// One repository whose files the commit changes.
+class RepositoryJudge {
+ public:
+  RepositoryJudge(const GitGate& gate, const Brought& brought, std::string dir,
+                  std::vector<Held>& held)
+      : gate_(gate),
+        brought_(brought),
+        dir_(std::move(dir)),
+        held_(held),
+        id_digits_(find_digits()),
+        store_(join_path(dir_, "objects"), brought_, gate_.original, id_digits_),
+        history_(store_, read_shallow()) {}
+
+  void judge(const std::vector<RepositoryFile>& files) {
+    for (const RepositoryFile& file : files) {
+      if (file.below.starts_with("objects/")) judge_object(file);
+    }
+    for (const RepositoryFile& file : files) judge_refs(file);
+    // After the refs, so that a name is told of the branch rather than of its log.
+    for (const RepositoryFile& file : files) judge_log_or_index(file);
+  }
+
+ private:
+  struct Baseline {
+    std::vector<ObjectId> tips{};
+    std::set<ObjectId> judged{};
+  };
+
+  std::size_t find_digits() const;
+  std::unordered_set<ObjectId> read_shallow() const;
+  Result<std::string> read_brought(const std::string& path, std::size_t most) const;
+  Result<std::string> read_original(const std::string& path, std::size_t most) const;
+  std::string worktree() const {
+    return split_path(dir_).second == ".git" ? split_path(dir_).first : "";
+  }
+
+  void judge_object(const RepositoryFile& file);
+  void judge_refs(const RepositoryFile& file);
+  void judge_log_or_index(const RepositoryFile& file);
+  Result<void> judge_ref(const RepositoryFile& file);
+  Result<void> judge_packed(const RepositoryFile& file);
+  Result<void> judge_log(const RepositoryFile& file);
+  Result<void> judge_index(const RepositoryFile& file);
+  void judge_hidden(const RepositoryFile& file, const GitIndex& before, const GitIndex& after);
+  Result<void> judge_staged_names(const RepositoryFile& file, const GitIndex& before,
+                                  const GitIndex& after);
+  Result<void> judge_tip(const RepositoryFile& file, const ObjectId& tip);
+  Result<std::optional<ObjectId>> follow(std::string name);
+  void judge_name(const RepositoryFile& file, const std::string& holder, NameInTree name);
+  std::string blob_of(const std::optional<TreeEntry>& entry);
+  bool is_known(const NameInTree& name, const std::string& path_in_tree);
+
+  const GitRefs& refs();
+  Baseline& baseline(const RepositoryFile& file);
+  void hold(const std::string& path, Condition when, std::string_view more);
+
+  const GitGate& gate_;
+  const Brought& brought_;
+  std::string dir_;
+  std::vector<Held>& held_;
+  std::size_t id_digits_;
+  GitStore store_;
+  GitHistory history_;
+  std::optional<GitRefs> refs_;
+  std::optional<Baseline> own_;
+  std::optional<Baseline> remotes_;
+  std::set<std::string> told_;
+  std::size_t lookups_ = 0;
+  std::uint64_t budget_ = kMostCheckedBytes;
+};
+
+void RepositoryJudge::hold(const std::string& path, Condition when, std::string_view more) {
+  const GateRule* rule = find_rule(gate_.rules, when);
+  if (rule == nullptr) return;
+  held_.push_back({.path = path,
+                   .rule = rule->name,
+                   .why = fmt::format("{} ({})", rule->why, printable(more)),
+                   .rule_class = std::string(to_text(rule->rule_class))});
+}
+
+Result<std::string> RepositoryJudge::read_brought(const std::string& path, std::size_t most) const {
+  TRY(const UniqueFd file, brought_.open(path));
+  return read_fd(file, most);
+}
+
+Result<std::string> RepositoryJudge::read_original(const std::string& path,
+                                                   std::size_t most) const {
+  TRY(const UniqueFd file, open_regular_beneath(gate_.original, path));
+  return read_fd(file, most);
+}
+
+std::size_t RepositoryJudge::find_digits() const {
+  const std::string path = join_path(dir_, "config");
+  const auto text = brought_.has(path) ? read_brought(path, kLargestGitConfig)
+                                       : read_original(path, kLargestGitConfig);
+  if (!text) return kSha1Digits;
+  const auto settings = parse_git_config(*text);
+  if (!settings) return kSha1Digits;
+  const auto format = settings->find("extensions.objectformat");
+  const bool is_long = format != settings->end() && format->second.back() == "sha256";
+  return is_long ? kSha256Digits : kSha1Digits;
+}
+
+std::unordered_set<ObjectId> RepositoryJudge::read_shallow() const {
+  std::unordered_set<ObjectId> ids;
+  const std::string path = join_path(dir_, "shallow");
+  const auto add = [&](const Result<std::string>& text) {
+    if (!text) return;
+    const auto parsed = parse_ref_file(*text);
+    if (parsed) ids.insert(parsed->ids.begin(), parsed->ids.end());
+  };
+  add(read_original(path, kLargestRefFile));
+  if (brought_.has(path)) add(read_brought(path, kLargestRefFile));
+  return ids;
+}
+
+const GitRefs& RepositoryJudge::refs() {
+  if (!refs_) refs_ = read_refs(gate_.original, dir_);
+  return *refs_;
+}
+
+RepositoryJudge::Baseline& RepositoryJudge::baseline(const RepositoryFile& file) {
+  const bool is_remote = is_of_a_remote(file.below);
+  std::optional<Baseline>& chosen = is_remote ? remotes_ : own_;
+  if (chosen) return *chosen;
+  chosen.emplace();
+  for (const auto& [name, id] : refs()) {
+    if (is_remote || is_own_branch(name)) chosen->tips.push_back(id);
+  }
+  return *chosen;
+}
+
+void RepositoryJudge::judge_object(const RepositoryFile& file) {
+  const auto checked = store_.check_brought(file.path, budget_);
+  if (!checked) hold(file.path, Condition::GitForgedObject, checked.error().message);
+}
+
+void RepositoryJudge::judge_refs(const RepositoryFile& file) {
+  const bool is_other = file.below.starts_with("objects/") || file.below.starts_with("logs/") ||
+                        file.below == "index" || file.below.ends_with(".lock") ||
+                        file.below.starts_with("refs/replace/");
+  if (is_other) return;
+  const auto judged = file.below == "packed-refs" ? judge_packed(file) : judge_ref(file);
+  if (!judged) hold(file.path, Condition::GitUnreadable, judged.error().message);
+}
+
+void RepositoryJudge::judge_log_or_index(const RepositoryFile& file) {
+  Result<void> judged;
+  if (file.below.starts_with("logs/")) judged = judge_log(file);
+  if (file.below == "index") judged = judge_index(file);
+  if (!judged) hold(file.path, Condition::GitUnreadable, judged.error().message);
+}
+
+Result<void> RepositoryJudge::judge_ref(const RepositoryFile& file) {
+  TRY(const std::string text, read_brought(file.path, kLargestRefFile));
+  TRY(const RefFile parsed, parse_ref_file(text));
+  if (!parsed.target.empty()) {
+    // What another branch of its own is, is judged there.
+    if (parsed.target.starts_with("refs/heads/")) return {};
+    TRY(const auto id, follow(parsed.target));
+    return id ? judge_tip(file, *id) : Result<void>();
+  }
+  const auto before = refs().find(file.below);
+  for (const ObjectId& id : parsed.ids) {
+    const bool is_as_before = before != refs().end() && before->second == id;
+    if (!is_as_before) TRY_VOID(judge_tip(file, id));
+  }
+  return {};
+}
+
+// Where a symbolic ref leads; nothing when there is no such branch yet.
+Result<std::optional<ObjectId>> RepositoryJudge::follow(std::string name) {
+  for (std::size_t i = 0; i < kMostLinks; ++i) {
+    const std::string path = join_path(dir_, name);
+    if (brought_.has(path)) {
+      TRY(const std::string text, read_brought(path, kLargestRefFile));
+      TRY(const RefFile parsed, parse_ref_file(text));
+      if (!parsed.ids.empty()) return std::optional(parsed.ids.front());
+      name = parsed.target;
+      continue;
+    }
+    const auto found = refs().find(name);
+    return found == refs().end() ? std::nullopt : std::optional(found->second);
+  }
+  return fail(Code::Invalid, "git ref: a ring of refs");
+}
+
+Result<void> RepositoryJudge::judge_packed(const RepositoryFile& file) {
+  TRY(const std::string text, read_brought(file.path, kLargestRefFile));
+  TRY(const GitRefs packed, parse_packed_refs(text));
+  for (const auto& [name, id] : packed) {
+    const auto before = refs().find(name);
+    if (before != refs().end() && before->second == id) continue;
+    if (name.starts_with("refs/replace/")) {
+      return fail(Code::Unsupported, "git would read other objects in place of those named");
+    }
+    TRY_VOID(judge_tip({.path = file.path, .below = name}, id));
+  }
+  return {};
+}
+
+Result<void> RepositoryJudge::judge_log(const RepositoryFile& file) {
+  TRY(const std::string text, read_brought(file.path, kLargestRefFile));
+  const std::string before = read_original(file.path, kLargestRefFile).value_or("");
+  const bool goes_on = text.starts_with(before);
+  TRY(const auto ids, parse_reflog(goes_on ? std::string_view(text).substr(before.size())
+                                           : std::string_view(text)));
+  for (const ObjectId& id : ids) TRY_VOID(judge_tip(file, id));
+  return {};
+}
+
+Result<void> RepositoryJudge::judge_tip(const RepositoryFile& file, const ObjectId& tip) {
+  Baseline& known = baseline(file);
+  const auto is_tip = [&](const ObjectId& id) {
+    return std::find(known.tips.begin(), known.tips.end(), id) != known.tips.end();
+  };
+  if (is_null_id(tip) || is_tip(tip) || known.judged.contains(tip)) return {};
+  TRY(const ObjectId peeled, history_.peel(tip));
+  TRY(const ObjectType type, history_.type_of(peeled));
+  const auto visit = [&](const ObjectId& id) {
+    return [&, id](const NameInTree& name) {
+      judge_name(file, fmt::format("commit {}", id.substr(0, kShortId)), name);
+    };
+  };
+  if (type == ObjectType::Tree) return history_.visit_tree(peeled, visit(peeled));
+  if (type != ObjectType::Commit) return {};
+  TRY(const auto commits, history_.new_commits(peeled, known.tips));
+  for (const ObjectId& commit : commits) {
+    if (!known.judged.insert(commit).second) continue;
+    TRY_VOID(history_.visit_commit(commit, visit(commit)));
+  }
+  return {};
+}
+
+std::string RepositoryJudge::blob_of(const std::optional<TreeEntry>& entry) {
+  if (!entry) return {};
+  const auto object = store_.read(entry->id, ObjectType::Blob);
+  return object ? (*object)->data : std::string();
+}
+
+// Whether one of the original's own branches has the same at that path.
+bool RepositoryJudge::is_known(const NameInTree& name, const std::string& path_in_tree) {
+  const Baseline& own = baseline({.path = "", .below = "HEAD"});
+  return std::any_of(own.tips.begin(), own.tips.end(), [&](const ObjectId& tip) {
+    if (++lookups_ > kMostLookups) return false;
+    const auto commit = history_.peel(tip);
+    if (!commit) return false;
+    const auto entry = history_.find(*commit, path_in_tree);
+    if (!name.after) return !entry;
+    return entry && entry->mode == name.after->mode && entry->id == name.after->id;
+  });
+}
+
+void RepositoryJudge::judge_name(const RepositoryFile& file, const std::string& holder,
+                                 NameInTree name) {
+  const std::string in_tree = name.path;
+  name.path = join_path(worktree(), in_tree);
+  const auto tell = [&](const Held& held) {
+    const std::string id = name.after ? name.after->id : std::string("gone");
+    if (is_known(name, in_tree) || !told_.insert(held.rule + ' ' + in_tree + ' ' + id).second) {
+      return;
+    }
+    held_.push_back({.path = file.path,
+                     .rule = held.rule,
+                     .why = fmt::format("{} {} {}: {}", holder, name.after ? "has" : "removes",
+                                        printable(in_tree), held.why),
+                     .rule_class = held.rule_class});
+  };
+  if (name.after && name.after->mode == kGitlink) {
+    const GateRule* rule = find_rule(gate_.rules, Condition::GitSubmoduleCommit);
+    if (rule == nullptr) return;
+    return tell({.path = "",
+                 .rule = rule->name,
+                 .why = rule->why,
+                 .rule_class = std::string(to_text(rule->rule_class))});
+  }
+  Change change = change_of(name);
+  if (change.after.is(NodeType::Symlink)) change.target_after = blob_of(name.after);
+  const auto content = [&](const std::optional<TreeEntry>& entry) -> Result<std::string> {
+    if (!entry) return std::string();
+    TRY(const auto object, store_.read(entry->id, ObjectType::Blob));
+    return object->data;
+  };
+  const GateContents contents{.before = [&](const Change&) { return content(name.before); },
+                              .after = [&](const Change&) { return content(name.after); }};
+  for (const Held& held : workspace::judge(gate_.rules, change, contents, gate_.context)) {
+    tell(held);
+  }
+}
+
+Result<void> RepositoryJudge::judge_index(const RepositoryFile& file) {
+  TRY(const std::string text, read_brought(file.path, kLargestGitIndex));
+  TRY(const GitIndex after, parse_git_index(text, id_digits_));
+  GitIndex before;
+  if (const auto old_text = read_original(file.path, kLargestGitIndex)) {
+    if (auto parsed = parse_git_index(*old_text, id_digits_)) before = *std::move(parsed);
+  }
+  judge_hidden(file, before, after);
+  return judge_staged_names(file, before, after);
+}
+
+void RepositoryJudge::judge_hidden(const RepositoryFile& file, const GitIndex& before,
+                                   const GitIndex& after) {
+  std::set<std::string_view> hidden_before;
+  for (const IndexEntry& entry : before.entries) {
+    if (entry.hides_its_file()) hidden_before.insert(entry.path);
+  }
+  std::size_t count = 0;
+  std::string first;
+  for (const IndexEntry& entry : after.entries) {
+    if (!entry.hides_its_file() || hidden_before.contains(entry.path)) continue;
+    if (count++ == 0) first = entry.path;
+  }
+  if (count > 0) hold(file.path, Condition::GitHiddenFile, fmt::format("{}: {}", count, first));
+  if (!after.fsmonitor.empty() && after.fsmonitor != before.fsmonitor) {
+    hold(file.path, Condition::GitHiddenFile, "by a file system monitor");
+  }
+}
+
+Result<void> RepositoryJudge::judge_staged_names(const RepositoryFile& file, const GitIndex& before,
+                                                 const GitIndex& after) {
+  std::map<std::string_view, const IndexEntry*> old_entries;
+  for (const IndexEntry& entry : before.entries) old_entries.emplace(entry.path, &entry);
+  std::set<std::string_view> kept;
+  const auto entry_of = [](const IndexEntry& entry) {
+    return TreeEntry{.mode = entry.mode, .name = split_path(entry.path).second, .id = entry.id};
+  };
+  for (const IndexEntry& entry : after.entries) {
+    kept.insert(entry.path);
+    const auto found = old_entries.find(entry.path);
+    NameInTree name{.path = entry.path, .after = entry_of(entry)};
+    if (found != old_entries.end()) {
+      if (found->second->mode == entry.mode && found->second->id == entry.id) continue;
+      name.before = entry_of(*found->second);
+    }
+    if (!name.after->is_tree()) {
+      judge_name(file, "the index", std::move(name));
+      continue;
+    }
+    // A directory of a sparse index ends in "/".
+    const std::string directory = entry.path.substr(0, entry.path.find_last_not_of('/') + 1);
+    if (is_known(name, directory)) continue;
+    TRY_VOID(history_.visit_tree(entry.id, [&](NameInTree below) {
+      below.path = join_path(directory, below.path);
+      judge_name(file, "the index", std::move(below));
+    }));
+  }
+  for (const IndexEntry& entry : before.entries) {
+    if (kept.contains(entry.path)) continue;
+    judge_name(file, "the index", {.path = entry.path, .before = entry_of(entry)});
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Held> judge_repositories(const GitGate& gate, const std::vector<const Change*>& changes,
+                                     const OpenBrought& open) {
+  std::vector<Held> held;
+  if (find_rule(gate.rules, Condition::GitUnreadable) == nullptr) return held;
+  std::set<std::string> paths;
+  std::map<std::string, std::vector<RepositoryFile>> repositories;
+  for (const Change* change : changes) {
+    if (!change->after.is(NodeType::File) || change->kind == ChangeKind::Refused) continue;
+    for (const std::string& name : names_of(change->path, gate.context.aliases)) {
+      const auto below = below_repository(name);
+      if (!below || below->size() > change->path.size()) continue;
+      const std::size_t end = change->path.size() - below->size();
+      const std::string dir = change->path.substr(0, end == 0 ? 0 : end - 1);
+      repositories[common_directory(dir)].push_back({.path = change->path, .below = *below});
+      break;
+    }
+  }
+  if (repositories.empty()) return held;
+  for (const Change* change : changes) {
+    if (change->after.is(NodeType::File)) paths.insert(change->path);
+  }
+  const Brought brought{.paths = &paths, .open = open};
+  for (const auto& [dir, files] : repositories) {
+    RepositoryJudge(gate, brought, dir, held).judge(files);
+  }
+  return held;
+}
+
+}  // namespace glovebox::workspace

@@ -1,0 +1,268 @@
+// Held names that travel in a repository: in commits, in the index, under the names of other
+// objects. Made by git itself in a real overlay.
+#include "workspace/fixture.h"
+#include "workspace/gate_places.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fcntl.h>
+
+namespace glovebox::workspace::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Commands of a shell in `dir`, with a git that obeys nothing of the user's. They must succeed.
+void shell(const fs::path& dir, const std::string& commands) {
+  const std::string line =
+      "cd '" + dir.string() +
+      "' && export HOME=/nonexistent GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b "
+      "GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_CONFIG_COUNT=2 "
+      "GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' GIT_CONFIG_KEY_1=gc.auto "
+      "GIT_CONFIG_VALUE_1=0 && set -e && { " +
+      commands + "; }";
+  ASSERT_EQ(std::system(line.c_str()), 0) << commands;
+}
+
+class GitGate : public WorkspaceTest {
+ protected:
+  explicit GitGate(std::string name = "origin") : WorkspaceTest(Ground::Memory, std::move(name)) {}
+
+  // A repository with a workflow of its own, two commits, and a branch at the first.
+  void SetUp() override {
+    WorkspaceTest::SetUp();
+    shell(
+        origin(),
+        "git init -q -b main && mkdir -p .github/workflows src && echo ci >.github/workflows/ci.yml"
+        " && echo a >src/a.c && git add . && git commit -qm 1 && git branch old"
+        " && echo b >src/a.c && echo ci2 >.github/workflows/ci.yml && git commit -qam 2");
+  }
+
+  void in_box(const std::string& commands) {
+    begin();
+    in_overlay([&](const fs::path& dir) { shell(dir, commands); });
+  }
+
+  // "build-service .git/refs/heads/main", one for each question.
+  std::vector<std::string> held(const Selection& selection = {}) {
+    std::vector<std::string> lines;
+    whys_.clear();
+    const CommitResult result = commit_all(selection, rules_);
+    EXPECT_THAT(result.conflicts, IsEmpty());
+    for (const Held& one : result.held) {
+      lines.push_back(one.rule + " " + one.path);
+      whys_.push_back(one.why);
+    }
+    return lines;
+  }
+
+  GateRules rules_ = builtin_gate_rules().value();
+  std::vector<std::string> whys_;
+};
+
+TEST_F(GitGate, AnOrdinaryCommitPasses) {
+  in_box("echo c >src/a.c && echo new >src/new.c && git add . && git commit -qm 3");
+  EXPECT_THAT(held(), IsEmpty());
+  shell(origin(), "git fsck --strict && test \"$(git log --oneline | wc -l)\" = 3");
+}
+
+TEST_F(GitGate, OrdinaryWorkWithBranchesPasses) {
+  in_box(
+      "git checkout -q -b topic && echo x >src/x.c && git add . && git commit -qm x"
+      " && git checkout -q main && echo y >src/y.c && git add . && git commit -qm y"
+      " && git merge -q -m m topic && git tag -a -m t v1 && git stash list && git rebase -q old "
+      "topic"
+      " && git checkout -q main && git branch -qD topic && git pack-refs --all && git repack -qad");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
+  shell(origin(), "git fsck --strict");
+}
+
+TEST_F(GitGate, ABranchFromAnOlderCommitPasses) {
+  in_box(
+      "git branch b2 old && git update-ref refs/heads/b3 $(git commit-tree -p old -m x "
+      "old^{tree})");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
+}
+
+TEST_F(GitGate, NamesInACommitAreHeldThoughTheFilesAreGone) {
+  in_box(
+      "echo evil >.github/workflows/evil.yml && echo evil >.envrc && git add . && git commit -qm 3"
+      " && git update-index --skip-worktree .envrc .github/workflows/evil.yml"
+      " && rm .envrc .github/workflows/evil.yml");
+  const auto lines = held();
+  EXPECT_THAT(lines, Contains("build-service .git/refs/heads/main"));
+  EXPECT_THAT(lines, Contains("directory-environment .git/refs/heads/main"));
+  EXPECT_THAT(lines, Contains("git-hidden-file .git/index"));
+  EXPECT_THAT(whys_, Contains(HasSubstr("has .github/workflows/evil.yml")));
+  // Left out, or accepted by name.
+  EXPECT_THAT(held({.reject = {".git"}}), IsEmpty());
+  EXPECT_THAT(held({.accept_paths = {".git/refs/heads/main", ".git/index"}}), IsEmpty());
+}
+
+TEST_F(GitGate, AChangedWorkflowInAnIntermediateCommitIsHeld) {
+  in_box(
+      "cp .github/workflows/ci.yml keep && echo evil >.github/workflows/ci.yml && git commit -qam 3"
+      " && cp keep .github/workflows/ci.yml && git commit -qam 4 && rm keep");
+  EXPECT_THAT(held(), ElementsAre("build-service .git/refs/heads/main"));
+}
+
+TEST_F(GitGate, ARemovedNameIsHeld) {
+  in_box("git rm -q --cached .github/workflows/ci.yml && git commit -qm 3");
+  EXPECT_THAT(held(), ElementsAre("build-service .git/refs/heads/main"));
+  EXPECT_THAT(whys_, Contains(HasSubstr("removes .github/workflows/ci.yml")));
+}
+
+TEST_F(GitGate, PackedRefsAndPackedObjectsAreRead) {
+  in_box(
+      "echo evil >.envrc && git add . && git commit -qm 3 && rm .envrc && git repack -qad"
+      " && git pack-refs --all && git reflog expire --expire=now --all");
+  EXPECT_THAT(held(), Contains("directory-environment .git/packed-refs"));
+}
+
+TEST_F(GitGate, TagsStashesAndLogsAreRead) {
+  in_box(
+      "echo evil >.envrc && git add . && git commit -qm 3 && git tag -a -m t v1 && git reset -q "
+      "--hard HEAD~"
+      " && rm -f .git/logs/HEAD .git/logs/refs/heads/main .git/ORIG_HEAD");
+  EXPECT_THAT(held(), ElementsAre("directory-environment .git/refs/tags/v1"));
+}
+
+TEST_F(GitGate, AStashIsRead) {
+  in_box("echo evil >.envrc && git add . && git stash -q && rm -f .git/ORIG_HEAD");
+  EXPECT_THAT(held(), ElementsAre("directory-environment .git/refs/stash"));
+}
+
+TEST_F(GitGate, WhatOnlyALogLeadsToIsRead) {
+  in_box(
+      "echo evil >.envrc && git add . && git commit -qm 3 && git reset -q --hard HEAD~ && rm -f "
+      ".git/ORIG_HEAD");
+  EXPECT_THAT(held(), ElementsAre("directory-environment .git/logs/HEAD"));
+}
+
+TEST_F(GitGate, NamesInTheIndexAreHeld) {
+  in_box("echo evil >.envrc && git add .envrc && rm .envrc");
+  EXPECT_THAT(held(), ElementsAre("directory-environment .git/index"));
+}
+
+TEST_F(GitGate, AnIndexOfVersionFourIsRead) {
+  in_box("git update-index --index-version 4 && echo evil >.envrc && git add .envrc && rm .envrc");
+  EXPECT_THAT(held(), ElementsAre("directory-environment .git/index"));
+}
+
+TEST_F(GitGate, FilesThatGitIsToldNotToLookAtAreHeld) {
+  in_box("git update-index --assume-unchanged src/a.c && echo evil >src/a.c");
+  EXPECT_THAT(held(), ElementsAre("git-hidden-file .git/index"));
+}
+
+TEST_F(GitGate, WhatCannotBeReadIsHeld) {
+  in_box("git update-index --split-index && echo x >src/x.c && git add .");
+  EXPECT_THAT(held(), Contains("git-unreadable .git/index"));
+}
+
+TEST_F(GitGate, AMissingObjectIsHeld) {
+  in_box(
+      "echo c >src/c.c && git add . && git commit -qm 3"
+      " && f=$(git rev-parse HEAD^{tree}) && rm -f .git/objects/$(echo $f | cut -c1-2)/$(echo $f | "
+      "cut -c3-)");
+  EXPECT_THAT(held(), Contains("git-unreadable .git/refs/heads/main"));
+}
+
+TEST_F(GitGate, AnObjectUnderTheNameOfAnotherIsHeld) {
+  // The workflow's own name, with other bytes: git would check those out for it.
+  in_box(
+      "f=$(git rev-parse HEAD:.github/workflows/ci.yml) && e=$(echo evil | git hash-object -w "
+      "--stdin)"
+      " && o=.git/objects && cp -f $o/$(echo $e | cut -c1-2)/$(echo $e | cut -c3-)"
+      " $o/$(echo $f | cut -c1-2)/$(echo $f | cut -c3-)");
+  const auto lines = held();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], HasSubstr("git-forged-object .git/objects/"));
+}
+
+TEST_F(GitGate, RefsThatReplaceObjectsAndGraphsAreHeld) {
+  in_box(
+      "git commit-graph write --reachable"
+      " && git replace HEAD:src/a.c $(echo evil | git hash-object -w --stdin)");
+  const auto lines = held();
+  EXPECT_THAT(lines, testing::SizeIs(2)) << testing::PrintToString(lines);
+  for (const std::string& line : lines) EXPECT_THAT(line, HasSubstr("git-believed .git/"));
+}
+
+TEST_F(GitGate, ASubmodulesCommitIsHeld) {
+  in_box("git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),lib && git commit -qm 3");
+  EXPECT_THAT(held(), ElementsAre("git-submodule-commit .git/refs/heads/main"));
+}
+
+TEST_F(GitGate, AnInterruptedRebaseWithCommandsIsHeld) {
+  in_box(
+      "mkdir .git/rebase-merge && echo 'exec touch /tmp/owned' >.git/rebase-merge/git-rebase-todo");
+  EXPECT_THAT(held(), ElementsAre("git-operation .git/rebase-merge/git-rebase-todo"));
+}
+
+TEST_F(GitGate, ARepositoryOfAnyNameIsOne) {
+  shell(origin(), "mv .git .bare && echo 'gitdir: ./.bare' >.git");
+  in_box(
+      "echo evil >.bare/hooks/pre-commit && echo evil >.envrc && git add .envrc"
+      " && git commit -qm 3 && rm .envrc");
+  const auto lines = held();
+  EXPECT_THAT(lines, Contains("git-hooks .bare/hooks/pre-commit"));
+  EXPECT_THAT(lines, Contains("directory-environment .bare/refs/heads/main"));
+}
+
+TEST_F(GitGate, AWorktreesOwnFilesAreOrdinary) {
+  shell(origin(), "git worktree add -q w old");
+  // Its paths are absolute, and lead to the original when the box is elsewhere.
+  in_box(
+      "export GIT_DIR=$PWD/.git/worktrees/w GIT_WORK_TREE=$PWD/w && cd w && echo x >x.c && git add "
+      ". && git commit -qm x");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
+}
+
+class BareGate : public GitGate {
+ protected:
+  BareGate() : GitGate("mirror.git") {}
+  void SetUp() override {
+    WorkspaceTest::SetUp();
+    shell(origin(), "git init -q --bare -b main .");
+  }
+};
+
+TEST_F(BareGate, TheWorkspacesOwnNameCounts) {
+  in_box("echo evil >hooks/post-receive && echo x >notes.txt");
+  EXPECT_THAT(held(), ElementsAre("git-hooks hooks/post-receive"));
+  EXPECT_THAT(held({.only = {"notes.txt"}}), IsEmpty());
+}
+
+class SettingsGate : public GitGate {
+ protected:
+  SettingsGate() : GitGate(".claude") {}
+  void SetUp() override { WorkspaceTest::SetUp(); }
+};
+
+TEST_F(SettingsGate, AWorkspaceOfSettingsIsHeld) {
+  in_box("echo '{}' >settings.json");
+  EXPECT_THAT(held(), ElementsAre("agent-configuration settings.json"));
+}
+
+TEST(NamesAbove, CountUnlessTheWorkspaceIsACheckout) {
+  const GateRules rules = builtin_gate_rules().value();
+  const TempDir temp;
+  const UniqueFd plain(::open(temp.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  EXPECT_THAT(names_above(rules, "/home/me/project", plain), IsEmpty());
+  EXPECT_THAT(names_above(rules, "/srv/p/.git/modules/lib", plain),
+              ElementsAre(Alias{"", ".git/modules/lib"}));
+  EXPECT_THAT(names_above(rules, "/home/me/.claude/worktrees/a", plain),
+              ElementsAre(Alias{"", ".claude/worktrees/a"}));
+  fs::create_directory(temp.path(".git"));
+  EXPECT_THAT(names_above(rules, "/home/me/.claude/worktrees/a", plain), IsEmpty());
+  EXPECT_THAT(names_above(rules, "/home/me/.husky", plain), ElementsAre(Alias{"", ".husky"}));
+}
+
+}  // namespace
+}  // namespace glovebox::workspace::test
