@@ -61,6 +61,7 @@ Box::Box(Services& services, BoxId id, plan::NetworkPlan network, EventSink sink
       sink_(std::move(sink)),
       connections_(services.endings, sink_) {
   connections_.set_budgets(network_.authority);
+  if (network_.guards_sockets()) guard_.emplace(network_);
 }
 
 Box::~Box() {
@@ -121,7 +122,20 @@ void Box::rest(std::chrono::nanoseconds time) {
   });
 }
 
+// What was read is of this box only if the thread it was read of still waits.
+void Box::learn(const WaitingCall& call) {
+  std::string found = pid_namespace_of(call.thread);
+  const auto user = user_of(call.thread);
+  if (guard_) guard_->learn(open_root_of(call.thread));
+  if (!calls_->still_waits(call.id)) return;
+  pid_namespace_ = std::move(found);
+  user_ = user;
+}
+
 void Box::take_call(WaitingCall call) {
+  if (call.number == SYS_socket || call.number == SYS_socketpair) {
+    return refuse_datagram_socket(call);
+  }
   if (is_message(call)) {
     const auto with_address = as_sendto(call);
     if (!with_address) return void(calls_->let_through(call.id));
@@ -129,10 +143,7 @@ void Box::take_call(WaitingCall call) {
   }
   auto attempt = read_call(call);
   if (!attempt) return;
-  if (pid_namespace_.empty()) {
-    std::string found = pid_namespace_of(call.thread);
-    if (calls_->still_waits(call.id)) pid_namespace_ = std::move(found);
-  }
+  if (pid_namespace_.empty()) learn(call);
   if (call.number == SYS_listen) return on_listen(*attempt);
   if (call.number == SYS_connect && attempt->kind.domain == AF_UNIX) {
     return on_unix_connect(*std::move(attempt));

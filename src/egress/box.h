@@ -1,6 +1,7 @@
 // One box as the broker sees it: its calls, its authority, its connections.
 #pragma once
 
+#include "egress/as_user.h"
 #include "egress/broker.h"
 #include "egress/connections.h"
 #include "egress/decide.h"
@@ -10,6 +11,7 @@
 #include "egress/outside_socket.h"
 #include "egress/peer_filters.h"
 #include "egress/poller.h"
+#include "egress/socket_guard.h"
 #include "egress/watchers.h"
 
 #include <functional>
@@ -109,6 +111,8 @@ class Box {
   // Takes no calls for a while.
   void rest(std::chrono::nanoseconds time);
   void take_call(WaitingCall call);
+  // What is the same for all of the box's threads, from the first that calls.
+  void learn(const WaitingCall& call);
   // Fetches the socket and, unless it is of AF_UNIX or the call has none, the address. Nothing: the
   // call has been answered.
   std::optional<Attempt> read_call(const WaitingCall& call);
@@ -136,8 +140,17 @@ class Box {
   bool install(const Attempt& attempt, const Descriptor& place);
   void note(const Attempt& attempt);
 
-  // For a broker that lets no call through.
+  // Unix sockets, for a broker that lets no call on them through (box_unix.cpp).
   void on_unix_connect(Attempt attempt);
+  struct UnixAnswer {
+    int error = 0;
+    std::optional<Denied> denied;
+  };
+  UnixAnswer connect_unix(const Attempt& attempt) const;
+  UnixAnswer connect_by_path(const Attempt& attempt, const std::string& path) const;
+  Denied host_socket_denied(BorrowedFd found) const;
+  int listen_unix(const Attempt& attempt);  // an errno
+  void refuse_datagram_socket(const WaitingCall& call);
   void on_listen(const Attempt& attempt);
 
   bool is_guarded(const Result<void>& locked) const;
@@ -182,12 +195,14 @@ class Box {
   std::set<std::uint64_t> condemned_;  // connections that are cut as soon as found
   std::set<std::uint64_t> foreign_;    // sockets at its ports that others have
   Poller::Token cut_timer_ = Poller::kNone;
-  int cut_rounds_ = 0;              // of searches for the same
-  bool must_end_ = false;           // whoever runs the box was told so
-  std::string pid_namespace_;       // of the box, known from its first call on
-  std::optional<Decided> decided_;  // by the authority as it is
-  UniqueFd spare_;                  // a plain IPv4 socket, made ahead
-  pid_t last_caller_ = -1;          // the thread of the last call, and its process
+  int cut_rounds_ = 0;                // of searches for the same
+  bool must_end_ = false;             // the launcher was told so
+  std::string pid_namespace_;         // of the box, known from its first call on
+  std::optional<UserIds> user_;       // its user, known as early
+  std::optional<SocketGuard> guard_;  // with plan::UnixCalls::Guard
+  std::optional<Decided> decided_;    // by the authority as it is
+  UniqueFd spare_;                    // a plain IPv4 socket, made ahead
+  pid_t last_caller_ = -1;            // the thread of the last call, and its process
   std::shared_ptr<const UniqueFd> last_process_;
   Poller::Token byte_timer_ = Poller::kNone;
 };

@@ -49,7 +49,7 @@ Result<void> Box::reserve() {
 // Not every kernel lets an ordinary user put a filter on a socket. Where no call is let through,
 // none is needed.
 bool Box::is_guarded(const Result<void>& locked) const {
-  return locked.has_value() || network_.unix_calls == plan::UnixCalls::CarryOut;
+  return locked.has_value() || network_.unix_calls != plan::UnixCalls::LetThrough;
 }
 
 bool Box::is_published(const Port& port) const {
@@ -57,8 +57,10 @@ bool Box::is_published(const Port& port) const {
 }
 
 void Box::on_listen(const Attempt& attempt) {
-  const bool outside =
-      network_of(attempt.original) == services_.host_network && attempt.kind.domain != AF_UNIX;
+  if (attempt.kind.domain == AF_UNIX) {
+    return void(calls_->answer(attempt.call.id, 0, listen_unix(attempt)));
+  }
+  const bool outside = network_of(attempt.original) == services_.host_network;
   const auto found = published_.find(outside ? cookie_of(attempt.original) : 0);
   const bool may = !outside || (found != published_.end() && is_published(found->second));
   const auto backlog = static_cast<int>(attempt.call.arguments[1]);

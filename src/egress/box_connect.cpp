@@ -73,6 +73,7 @@ void Box::on_connect(Attempt attempt) {
     none.length = sizeof(sockaddr_in);
     return void(calls_->answer(id, 0, try_connect(attempt.original, none)));
   }
+  if (!network_.reaches_out()) return begin(std::move(attempt));  // its network is empty
   if (attempt.kind.type != SOCK_STREAM) return on_datagram_connect(attempt);
 
   ConnectVerdict verdict = decide(attempt.to(), names_of(attempt.to()));

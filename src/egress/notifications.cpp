@@ -108,6 +108,11 @@ UniqueFd open_process(pid_t thread) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, process_of(thread), 0)));
 }
 
+UniqueFd open_root_of(pid_t thread) {
+  const std::string path = fmt::format("/proc/{}/root", thread);
+  return UniqueFd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
 UniqueFd fetch_descriptor(BorrowedFd process, int number) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), number, 0)));
 }

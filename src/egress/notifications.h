@@ -59,6 +59,8 @@ ssize_t read_memory(pid_t thread, std::uint64_t address, std::span<std::byte> in
 
 // A pidfd of the process, through which its descriptors can be fetched.
 UniqueFd open_process(pid_t thread);
+// The root of its tree. Empty with errno set.
+UniqueFd open_root_of(pid_t thread);
 // A copy of one of its descriptors: the same open file. Empty with errno set.
 UniqueFd fetch_descriptor(BorrowedFd process, int number);
 
