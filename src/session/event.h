@@ -26,9 +26,18 @@ enum class EventKind : std::uint8_t {
   Recycled,      // a fresh box took the place of the old one
   Forked,        // others began where this one was
   Checkpointed,  // written out as a file
+  LayerGivenUp,  // what it had left behind was removed: too old, too many, or no room
 };
 // "created", "run_started", ...
 std::string_view to_text(EventKind kind);
+
+// What was refused, in the words of a policy. The same as a Python session's own denials have.
+struct DenialWords {
+  std::string capability;  // that was missing: "connect_tcp", "read_path"
+  std::string action;      // what was tried
+  std::string rule;        // that decided: "authority:..." when nothing grants it
+  friend bool operator==(const DenialWords&, const DenialWords&) = default;
+};
 
 struct SessionEvent {
   std::uint64_t number = 0;  // counts all events of this Manager from 1
@@ -38,6 +47,7 @@ struct SessionEvent {
   std::string policy_digest;
   std::optional<RunRecord> run;
   std::optional<SessionEnd> end;
+  DenialWords denial;  // Denied: of what a box tried; empty otherwise
   std::string detail;  // Denied: what, and what was missing. Committed: how much. Narrowed: what
   friend bool operator==(const SessionEvent&, const SessionEvent&) = default;
 };

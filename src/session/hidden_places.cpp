@@ -1,13 +1,12 @@
 #include "session/hidden_places.h"
 
+#include "base/file.h"
 #include "host/path_facts.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,16 +24,9 @@ bool is_gone(const UniqueFd& place) {
 }
 
 // Where it is now; empty when it is nowhere any more.
-Result<std::string> path_of(const UniqueFd& place) {
+Result<std::string> present_path_of(const UniqueFd& place) {
   if (is_gone(place)) return std::string();
-  std::array<char, PATH_MAX> text{};
-  const std::string link = "/proc/self/fd/" + std::to_string(place.get());
-  const ssize_t size = ::readlink(link.c_str(), text.data(), text.size());
-  if (size <= 0) return fail_os(errno, "find a hidden place");
-  if (static_cast<std::size_t>(size) == text.size()) {
-    return fail(Code::Denied, "a hidden place was moved to where no path leads");
-  }
-  return std::string(text.data(), static_cast<std::size_t>(size));
+  return path_of(place);
 }
 
 }  // namespace
@@ -83,7 +75,7 @@ Result<std::vector<std::string>> HiddenPlaces::paths() {
     if (found == Found::Something) paths.push_back(name);
   }
   for (const Held& held : held_) {
-    TRY(std::string now, path_of(held.place));
+    TRY(std::string now, present_path_of(held.place));
     if (!now.empty() && now != held.name) paths.push_back(std::move(now));
   }
   std::ranges::sort(paths);

@@ -11,9 +11,9 @@ constexpr std::array<std::string_view, 2> kStates{"active", "dead"};
 constexpr std::array<std::string_view, 8> kCauses{"deleted",       "idle",        "limit",
                                                   "agent_gone",    "agent_broke", "launcher_gone",
                                                   "service_ended", "network"};
-constexpr std::array<std::string_view, 12> kEvents{
-    "created",   "run_started", "run_ended", "denied",   "ended",  "deleted",
-    "committed", "undone",      "narrowed",  "recycled", "forked", "checkpointed"};
+constexpr std::array<std::string_view, 13> kEvents{
+    "created", "run_started", "run_ended", "denied", "ended",        "deleted",       "committed",
+    "undone",  "narrowed",    "recycled",  "forked", "checkpointed", "layer_given_up"};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "launch/supervise.h"
 #include "plan/launch_plan.h"
 #include "session/request.h"
+#include "workspace/layer.h"
 
 #include <chrono>
 #include <cstdint>
@@ -53,6 +54,17 @@ struct WorkspaceInfo {
   std::vector<std::string> below{};  // the frozen layers that it stands on, the topmost first
   friend bool operator==(const WorkspaceInfo&, const WorkspaceInfo&) = default;
 };
+
+// What becomes of a session's layers when it is over. Keep: those with changes that were not
+// committed stay (workspace/kept.h); layers without any go.
+enum class LayerFate : std::uint8_t { Remove, Keep };
+
+struct KeptLayer {
+  workspace::LayerFacts layer;
+  std::uint64_t changes = 0;  // 0: they could not be counted
+  friend bool operator==(const KeptLayer&, const KeptLayer&) = default;
+};
+using LeftBehind = std::vector<KeptLayer>;
 
 struct SessionInfo {
   std::string id;  // a UUID

@@ -41,8 +41,23 @@ void finish_commits(const workspace::LayerRoot& root, const std::string& id) {
   if (!layer) return;
   const auto is_unfinished = workspace::has_unfinished_commit(*layer);
   if (!is_unfinished || !*is_unfinished) return;
+  // One of a person's, who commits what a session left behind, is under way and no leftover.
+  const auto lock = workspace::lock_commits(*layer);
+  if (!lock) return;
   const auto original = layer->open_original();
   if (original) (void)workspace::recover(*layer, *original);
+}
+
+// A former version kept layers by its store alone.
+Result<void> mark_formerly_kept(const workspace::LayerRoot& root, Store& store) {
+  TRY(const std::vector<std::string> ids, store.load_kept_layers());
+  for (const std::string& id : ids) {
+    const auto layer = workspace::open_layer(root, id);
+    if (!layer) continue;
+    TRY(const auto kept, workspace::read_kept(*layer));
+    if (!kept) TRY_VOID(workspace::mark_kept(*layer, {.at = layer->facts().created}));
+  }
+  return {};
 }
 
 }  // namespace
@@ -175,9 +190,8 @@ Result<void> SessionManager::remove_unknown_layers() {
       known.insert(place.below.begin(), place.below.end());
     }
   }
-  TRY(std::vector<std::string> kept, store_->load_kept_layers());
-  known.insert(kept.begin(), kept.end());
-  kept_layers_.insert(kept.begin(), kept.end());
+  TRY_VOID(mark_formerly_kept(root, *store_));
+  TRY_VOID(kept_layers_.load(root));
   TRY(const UniqueFd dir, workspace::open_directory(root.dir, "."));
   TRY(const auto names, workspace::list_directory(dir));
   for (const workspace::Entry& name : names) {
@@ -187,7 +201,7 @@ Result<void> SessionManager::remove_unknown_layers() {
   TRY(const auto layers, workspace::list_layers(root));
   for (const workspace::LayerFacts& layer : layers) {
     finish_commits(root, layer.id);
-    if (known.contains(layer.id)) continue;
+    if (known.contains(layer.id) || kept_layers_.uses(layer.id)) continue;
     const auto removed = workspace::remove_layer(root, layer.id);
     if (!removed) doomed_layers_.push_back(layer.id);
   }

@@ -49,6 +49,7 @@ struct ManagerSettings {
   // Dead ones that are remembered. Beyond it the oldest of the owner who has the most are deleted.
   std::size_t max_dead = 1000;
   std::chrono::milliseconds default_idle = kDefaultIdle;
+  LayerFate on_idle = LayerFate::Keep;  // of a session that was idle for too long
   // Of idle collection, of removals tried again, and of writing down what runs there were.
   std::chrono::milliseconds sweep_period{1000};
   std::chrono::milliseconds start_timeout{20'000};
@@ -77,8 +78,6 @@ struct ManagerSettings {
   // out or restored; for tests of what a crash leaves there. May be empty.
   std::function<void(std::string_view step)> on_step{};
 };
-
-enum class LayerFate : std::uint8_t { Remove, Keep };
 
 enum class DiffForm : std::uint8_t { TarGz, Json, Unified };
 
@@ -117,9 +116,8 @@ class Manager {
   // path or policy that is not there, Unsupported for what this host cannot enforce, Exhausted when
   // there are max_sessions.
   virtual asio::awaitable<Result<SessionInfo>> create(SessionRequest request) = 0;
-  // The checks of create() without its effects.
+  // Its checks without its effects.
   virtual asio::awaitable<Result<void>> check(SessionRequest request) = 0;
-
   // Sessions of all states, oldest first; with labels, those that have them all.
   virtual std::vector<SessionInfo> list(
       const std::map<std::string, std::string>& labels = {}) const = 0;
@@ -143,8 +141,8 @@ class Manager {
   // Ends the box and forgets the session. What waits for it gets an error. With Code::Os the box
   // did not go in time: the session is still there, dead, and can be deleted again; the Manager
   // tries by itself too. Waits for a commit, a fork or a recycle that is under way; the last gives
-  // up. A second delete of the same session is Code::NotFound.
-  virtual asio::awaitable<Result<void>> remove(std::string id, LayerFate fate) = 0;
+  // up. A second delete of the same session is Code::NotFound. Returns what was kept.
+  virtual asio::awaitable<Result<LeftBehind>> remove(std::string id, LayerFate fate) = 0;
   // Ends the box and keeps the session, dead, with its layers.
   virtual asio::awaitable<Result<SessionInfo>> end(std::string id) = 0;
 

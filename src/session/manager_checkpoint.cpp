@@ -163,12 +163,8 @@ asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string i
                                                                    CheckpointRequest request) {
   if (wants(request, StateKind::Memory)) co_return unexpected(no_memory());
   CO_TRY(const EntryPointer entry, find(id));
-  std::unique_ptr<LiveSession::ShellTurn> shell;
+  CO_TRY(const Turns turns, co_await take_turns(entry, WhenBusy::Wait));
   const bool is_alive = entry->live && entry->live->is_alive();
-  if (is_alive && !entry->is_cell) {
-    CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
-  }
-  CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
   if (is_alive && under_way(*entry) > 0 && request.running == WhileRunning::Refuse) {
     co_return fail(Code::Exhausted,
                    "{} runs or file jobs of the session are under way, and may change what is "

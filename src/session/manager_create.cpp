@@ -44,6 +44,24 @@ PythonEnd python_end(const SessionEnd& end) {
   return {"worker", end.sentence};
 }
 
+// The kind of capability that allows an act of the network. Of datagrams there is none.
+std::string_view capability_of(egress::Denied::Act act) {
+  switch (act) {
+    case egress::Denied::Act::Connect: return "connect_tcp";
+    case egress::Denied::Act::Resolve: return "resolve_name";
+    case egress::Denied::Act::Send: return "datagrams";
+    case egress::Denied::Act::Listen: return "listen_tcp";
+  }
+  return "unknown";
+}
+
+DenialWords words_of(const egress::Denied& denied) {
+  const std::string capability(capability_of(denied.act));
+  // Where no term would allow it, a budget or the network itself is in the way.
+  return {capability, fmt::format("{} {}", egress::to_text(denied.act), denied.object),
+          denied.missing.empty() ? "network:" + denied.why : "authority:" + capability};
+}
+
 }  // namespace
 
 asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
@@ -170,9 +188,9 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prep
   const auto ending = std::make_shared<std::weak_ptr<BoxSession>>();  // as soon as it is there
   if (prepared->plan.network) {
     const std::weak_ptr<bool> there = is_there_;
-    const auto denied = [this, there, id = newborn.id](const egress::Denied& what,
-                                                       std::uint64_t times) {
-      if (!there.expired()) on_denied(id, what, times);
+    const auto denied = [this, there, whose = newborn.whose](const egress::Denied& what,
+                                                             std::uint64_t times) {
+      if (!there.expired()) on_denied(*whose, what, times);
     };
     const auto must_end = [ending](const std::string& why) {
       const auto live = ending->lock();
@@ -269,6 +287,7 @@ void SessionManager::on_run(const std::string& id, const RunRecord& run) {
     entry.record.info.last_run_at = *run.ended_at;
     entry.runs.push_back(run);
     if (entry.runs.size() > Store::kRemembered) entry.runs.pop_front();
+    store_->note_run({id, run, entry.record.info.runs});
     unwritten_runs_.emplace_back(id, run);
   }
   events_.tell(std::move(event));
@@ -280,7 +299,7 @@ void SessionManager::on_denied(const std::string& id, const egress::Denied& deni
   if (found == sessions_.end()) return;
   std::string text = egress::to_text(denied);
   if (times > 1) text += fmt::format(", {} times", times);
-  tell(EventKind::Denied, *found->second, std::move(text));
+  tell(EventKind::Denied, *found->second, std::move(text), words_of(denied));
 }
 
 void SessionManager::on_end(const std::string& id, const SessionEnd& end) {

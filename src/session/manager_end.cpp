@@ -2,6 +2,7 @@
 #include "session/co_try.h"
 #include "session/pool.h"
 #include "session/session_manager.h"
+#include "workspace/text.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -16,15 +17,38 @@ constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 // How long a session that is dead is remembered when nobody deletes it.
 constexpr std::chrono::hours kDeadLife{24 * 14};
 
+// All of a session's, with what they stand on.
+std::vector<std::string> layers_of(const SessionInfo& info) {
+  std::vector<std::string> layers;
+  for (const WorkspaceInfo& place : info.workspaces) {
+    if (place.layer_id.empty()) continue;
+    layers.push_back(place.layer_id);
+    layers.insert(layers.end(), place.below.begin(), place.below.end());
+  }
+  return layers;
+}
+
+std::string kept_text(const LeftBehind& kept) {
+  std::string text;
+  for (const KeptLayer& one : kept) {
+    if (!text.empty()) text += "; ";
+    text += fmt::format("changes in {} are kept as layer {}",
+                        workspace::printable(one.layer.origin), one.layer.id);
+  }
+  return text;
+}
+
 }  // namespace
 
-void SessionManager::tell(EventKind kind, const Entry& entry, std::string detail) {
+void SessionManager::tell(EventKind kind, const Entry& entry, std::string detail,
+                          DenialWords denial) {
   SessionEvent event;
   event.kind = kind;
   event.session = entry.record.info.id;
   if (entry.record.info.policy) event.policy_digest = entry.record.info.policy->digest;
   event.end = entry.record.info.end;
   event.detail = std::move(detail);
+  event.denial = std::move(denial);
   events_.tell(std::move(event));
 }
 
@@ -50,14 +74,61 @@ asio::awaitable<bool> SessionManager::await_gone(std::shared_ptr<BoxSession> liv
   co_return book->is_gone;
 }
 
-asio::awaitable<Result<void>> SessionManager::remove(std::string id, LayerFate fate) {
+asio::awaitable<Result<LeftBehind>> SessionManager::remove(std::string id, LayerFate fate) {
   CO_TRY(EntryPointer entry, find(id));
   co_return co_await remove_for(std::move(entry), fate, EndCause::Deleted,
                                 "the session was deleted");
 }
 
-asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, LayerFate fate,
-                                                         EndCause cause, std::string sentence) {
+// Counts nothing, and marks nothing, in layers that are removed.
+asio::awaitable<Result<LeftBehind>> SessionManager::keep_layers(EntryPointer entry) {
+  co_await settle_memory(entry);
+  if (!entry->memory.empty()) {
+    co_return fail(Code::Os,
+                   "what the session changed lies in memory and cannot be written to the disk; the "
+                   "session is still there, dead");
+  }
+  OpenLayers layers;
+  for (const WorkspaceInfo& place : entry->record.info.workspaces) {
+    if (!place.layer_id.empty()) layers.push_back(opener(*entry, place.layer_id));
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const workspace::Kept mark{
+      .session = entry->record.info.id,
+      .owner = owner_of(entry->record.info.effective),
+      .at = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
+  const auto work = [layers = std::move(layers), mark] { return keep_changed(layers, mark); };
+  auto kept = co_await on_pool(pool_, work);
+  if (!kept) co_return kept;
+  for (const KeptLayer& one : *kept) kept_layers_.add(one.layer);
+  co_return kept;
+}
+
+// Removes what ended sessions left behind and is too old, or too much for one owner.
+asio::awaitable<void> SessionManager::expire_kept() {
+  const auto work = [preparer = preparer_] {
+    return workspace::expired_kept(preparer->layers(), kKeptRetention);
+  };
+  const auto expired = co_await on_pool(pool_, work);
+  if (!expired) co_return;  // looked at again when the next session leaves something behind
+  for (const std::string& layer : *expired) {
+    co_await give_up(layer, "it is too old, or one too many of its owner's");
+  }
+}
+
+asio::awaitable<void> SessionManager::give_up(std::string layer, std::string why) {
+  std::vector<std::string> ids = kept_layers_.take(layer);
+  if (ids.empty()) co_return;
+  SessionEvent event;
+  event.kind = EventKind::LayerGivenUp;
+  event.detail = fmt::format("layer {}: {}", layer, why);
+  events_.tell(std::move(event));
+  co_await remove_layers(std::move(ids));
+}
+
+asio::awaitable<Result<LeftBehind>> SessionManager::remove_for(EntryPointer entry, LayerFate fate,
+                                                               EndCause cause,
+                                                               std::string sentence) {
   const std::string id = entry->record.info.id;
   if (entry->is_being_removed) co_return fail(Code::NotFound, "there is no session {}", id);
   entry->is_being_removed = true;
@@ -80,31 +151,23 @@ asio::awaitable<Result<void>> SessionManager::remove_for(EntryPointer entry, Lay
     entry->is_being_removed = false;
     co_return unexpected(turn.error());
   }
-  // Forgotten first, on disk: a layer that no session names is removed by the next service, so
-  // being killed here leaves nothing behind.
-  std::vector<std::string> layers;
-  for (const WorkspaceInfo& place : entry->record.info.workspaces) {
-    if (place.layer_id.empty()) continue;
-    layers.push_back(place.layer_id);
-    layers.insert(layers.end(), place.below.begin(), place.below.end());
-  }
-  if (fate == LayerFate::Keep) {
-    for (const std::string& layer : std::exchange(layers, {})) {
-      store_->keep_layer_later(layer);
-      kept_layers_.insert(layer);
-    }
-  }
-  auto forgotten = co_await store_->remove(id);
-  if (!forgotten) {
+  Result<LeftBehind> kept = LeftBehind();
+  if (fate == LayerFate::Keep) kept = co_await keep_layers(entry);
+  // Forgotten first, on disk: a layer that no session names and that has no mark is removed by the
+  // next service, so being killed here leaves nothing behind.
+  Result<void> forgotten;
+  if (kept) forgotten = co_await store_->remove(id);
+  if (!kept || !forgotten) {
     entry->is_being_removed = false;
-    co_return forgotten;
+    co_return unexpected(kept ? forgotten.error() : kept.error());
   }
   sessions_.erase(id);
   entry->holds.clear();
   entry->memory.clear();
-  tell(EventKind::Deleted, *entry, {});
-  co_await remove_layers(std::move(layers));
-  co_return Result<void>();
+  tell(EventKind::Deleted, *entry, kept_text(*kept));
+  co_await remove_layers(layers_of(entry->record.info));
+  if (!kept->empty()) co_await expire_kept();
+  co_return kept;
 }
 
 // What cannot be removed is tried again by the sweep. What others stand on stays: the last of them
@@ -134,7 +197,7 @@ asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids
 }
 
 bool SessionManager::is_used(const std::string& layer, const Entry* but) const {
-  if (kept_layers_.contains(layer)) return true;
+  if (kept_layers_.uses(layer)) return true;
   return std::ranges::any_of(sessions_, [&](const auto& one) {
     if (one.second.get() == but) return false;
     return std::ranges::any_of(one.second->record.info.workspaces, [&](const WorkspaceInfo& place) {
@@ -204,6 +267,8 @@ void SessionManager::forget_more(std::vector<EntryPointer> dead,
 }
 
 void SessionManager::write_runs() {
+  if (unwritten_runs_.empty()) return;
+  const Store::Batch batch(*store_);
   for (const auto& [id, run] : std::exchange(unwritten_runs_, {})) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end() || found->second->is_being_removed) continue;
@@ -220,8 +285,10 @@ asio::awaitable<void> SessionManager::sweep() {
     // Somebody may have begun to use it while another was being removed.
     if (entry->layer_turn->is_taken()) continue;
     if (entry->live && entry->live->is_alive() && is_in_use(*entry)) continue;
-    // What fails is tried again by the next sweep.
-    (void)co_await remove_for(entry, LayerFate::Remove, EndCause::Idle, "the session was idle");
+    // One that is dead was there for long enough. What fails is tried again by the next sweep.
+    const bool is_dead = entry->record.info.state == SessionState::Dead;
+    const LayerFate fate = is_dead ? LayerFate::Remove : settings_.on_idle;
+    (void)co_await remove_for(entry, fate, EndCause::Idle, "the session was idle");
   }
   std::vector<std::string> doomed = std::exchange(doomed_layers_, {});
   for (std::string& id : trash_->take_left()) doomed.push_back(std::move(id));

@@ -162,12 +162,7 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
   CO_TRY_VOID(check_fork(request));
   CO_TRY(const EntryPointer entry, find(id));
   CO_TRY_VOID(check_room(request.count));
-  std::unique_ptr<LiveSession::ShellTurn> shell;
-  if (entry->live && entry->live->is_alive() && !entry->is_cell) {
-    CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
-  }
-  CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
-  CO_TRY_VOID(check_wanted(*entry));
+  CO_TRY(const Turns turns, co_await take_turns(entry, WhenBusy::Wait));
   const std::vector<plan::EnvEntry> none;
   CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, none));
   bool must_renew = false;

@@ -179,7 +179,13 @@ SessionManager::OpenLayer SessionManager::opener(const Entry& entry,
 asio::awaitable<void> SessionManager::settle_layers(EntryPointer entry) {
   const std::weak_ptr<bool> there = is_there_;
   const auto turn = co_await entry->layer_turn->take(WhenBusy::Wait);
-  if (!turn || there.expired() || entry->memory.empty()) co_return;
+  if (!turn || there.expired()) co_return;
+  co_await settle_memory(entry);
+}
+
+asio::awaitable<void> SessionManager::settle_memory(EntryPointer entry) {
+  if (entry->memory.empty()) co_return;
+  const std::weak_ptr<bool> there = is_there_;
   const auto work = [preparer = preparer_, memory = entry->memory] {
     std::map<std::string, workspace::Unsettled> settled;
     for (const auto& [id, upper] : memory) {
@@ -230,15 +236,34 @@ asio::awaitable<Result<DiffBody>> SessionManager::diff_between(std::string from,
   co_return co_await on_pool(pool_, work);
 }
 
+// While a turn is waited for, the session may get a fresh box, lose the one it has, or be deleted.
+// What the turns are of is therefore looked at again when both are there; then neither the box nor
+// the layers change until the turns are given back.
+asio::awaitable<Result<SessionManager::Turns>> SessionManager::take_turns(EntryPointer entry,
+                                                                          WhenBusy when_busy) {
+  for (;;) {
+    CO_TRY_VOID(check_wanted(*entry));
+    Turns turns;
+    const std::shared_ptr<BoxSession> live = entry->live;
+    if (live && live->is_alive() && !entry->is_cell) {
+      auto shell = co_await live->take_shell(when_busy);
+      if (!shell && shell.error().os_errno == ESHUTDOWN) continue;  // the box ended meanwhile
+      if (!shell) co_return unexpected(std::move(shell).error());
+      turns.push_back(*std::move(shell));
+    }
+    CO_TRY(auto layers, co_await entry->layer_turn->take(when_busy));
+    CO_TRY_VOID(check_wanted(*entry));
+    turns.push_back(std::move(layers));
+    if (entry->live == live) co_return turns;
+  }
+}
+
 asio::awaitable<Result<workspace::CommitResult>> SessionManager::commit(std::string id,
                                                                         CommitRequest request) {
   CO_TRY(const EntryPointer entry, find(id));
+  CO_TRY_VOID(layer_of(*entry, request.where));  // what has none is refused without a wait
+  CO_TRY(const Turns turns, co_await take_turns(entry, request.when_busy));
   CO_TRY(const std::string layer, layer_of(*entry, request.where));
-  std::unique_ptr<LiveSession::ShellTurn> shell;
-  if (entry->live && entry->live->is_alive()) {
-    CO_TRY(shell, co_await entry->live->take_shell(request.when_busy));
-  }
-  CO_TRY(const auto turn, co_await entry->layer_turn->take(request.when_busy));
   workspace::CommitOptions options;
   options.selection = std::move(request.selection);
   options.act = request.act;
@@ -258,8 +283,10 @@ asio::awaitable<Result<workspace::CommitResult>> SessionManager::commit(std::str
 asio::awaitable<Result<workspace::UndoResult>> SessionManager::undo(std::string id,
                                                                     LayerChoice where) {
   CO_TRY(const EntryPointer entry, find(id));
-  CO_TRY(const std::string layer, layer_of(*entry, where));
+  CO_TRY_VOID(layer_of(*entry, where));
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
+  CO_TRY_VOID(check_wanted(*entry));
+  CO_TRY(const std::string layer, layer_of(*entry, where));
   const auto work = [open = opener(*entry, layer)]() -> Result<workspace::UndoResult> {
     TRY(workspace::Layer opened, open());
     TRY(const UniqueFd original, opened.open_original());
@@ -299,6 +326,14 @@ asio::awaitable<void> SessionManager::bound_layers() {
   const std::map<std::string, std::uint64_t> bytes_of = count_bytes(*sizes, last_looks_);
   std::uint64_t total = 0;
   for (const auto& [id, bytes] : bytes_of) total += bytes;
+  // What was left behind goes before work that is going on, the oldest first.
+  while (total > settings_.most_layer_bytes && !kept_layers_.oldest().empty()) {
+    const std::string layer = kept_layers_.oldest();
+    const auto bytes = bytes_of.find(layer);
+    total -= bytes == bytes_of.end() ? 0 : std::min(total, bytes->second);
+    co_await give_up(layer, "there is no room for it among all layers");
+    if (there.expired()) co_return;
+  }
   const bool is_full = total > settings_.most_layer_bytes;
   if (!is_full) sizes_with_room_.clear();
   for (const auto& [id, bytes] : bytes_of) sizes_with_room_.try_emplace(id, bytes);

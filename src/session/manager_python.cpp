@@ -1,4 +1,5 @@
-// Python sessions: boxes with an interpreter in them, made ahead of need, and cells that share one.
+// Python sessions: boxes with an interpreter in them, made ahead of need. Cells are in
+// manager_cells.cpp.
 #include "plan/make_plan.h"
 #include "session/co_try.h"
 #include "session/session_manager.h"
@@ -16,10 +17,6 @@
 namespace glovebox::session {
 namespace {
 
-// How many cells one worker holds.
-constexpr std::uint32_t kMaxCells = 1000;
-// How long a cell may take to end before its worker is killed, and the others begin anew.
-constexpr std::chrono::seconds kCellGrace{3};
 // How many interpreters are started ahead at a time: they compete with those that somebody waits
 // for.
 constexpr std::size_t kMaxStarting = 2;
@@ -36,38 +33,6 @@ std::optional<launch::LimitKind> limit_of(std::string_view reason) {
   return std::nullopt;
 }
 
-// Listens for the end of a cell that was told to end.
-class EndingCell final : public PythonCell, public std::enable_shared_from_this<EndingCell> {
- public:
-  EndingCell(asio::io_context& loop, std::shared_ptr<PythonWorker> worker, std::uint32_t number)
-      : worker_(std::move(worker)), number_(number), timer_(loop) {}
-
-  void begin() {
-    worker_->add(number_, weak_from_this());
-    // A worker that has ended has no cells.
-    (void)worker_->send(PythonOrder::End, number_, {});
-    timer_.expires_after(kCellGrace);
-    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& problem) {
-      if (problem) return;
-      self->worker_->culprit = self->number_;
-      self->worker_->kill();
-    });
-  }
-
-  void take(PythonWord word, PythonMessage /*message*/, Result<PythonHead> /*head*/) override {
-    if (word != PythonWord::Over) return;
-    worker_->remove(number_);
-    timer_.cancel();
-  }
-  void take_stray(std::string_view /*text*/) override {}
-  void worker_over(const PythonExit& /*exit*/) override { timer_.cancel(); }
-
- private:
-  std::shared_ptr<PythonWorker> worker_;
-  std::uint32_t number_;
-  asio::steady_timer timer_;
-};
-
 }  // namespace
 
 asio::awaitable<Result<Newborn>> SessionManager::give_birth_to(std::shared_ptr<Prepared> prepared,
@@ -83,15 +48,19 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth_to(std::shared_ptr<P
     CO_TRY(newborn, co_await make_interpreter(prepared, origin));
   }
   CO_TRY_VOID(begin_python(newborn, *prepared->python));
-  if (key) {
-    auto more = std::make_shared<Prepared>();
-    more->plan = prepared->plan;
-    more->home = prepared->home;
-    more->python = prepared->python;
-    more->effective.prove = prepared->effective.prove;  // what is asked of this one holds for them
-    asio::co_spawn(loop_, make_ahead(*this, is_there_, *key, std::move(more)), asio::detached);
-  }
+  keep_stock(*prepared, key);
   co_return newborn;
+}
+
+// More of the kind that was just taken, if it is one that can be made ahead.
+void SessionManager::keep_stock(const Prepared& prepared, const std::optional<std::string>& key) {
+  if (!key) return;
+  auto more = std::make_shared<Prepared>();
+  more->plan = prepared.plan;
+  more->home = prepared.home;
+  more->python = prepared.python;
+  more->effective.prove = prepared.effective.prove;  // what is asked of this one holds for them
+  asio::co_spawn(loop_, make_ahead(*this, is_there_, *key, std::move(more)), asio::detached);
 }
 
 // A box with an interpreter that was made ahead, or nothing. It takes the name of a session that is
@@ -153,9 +122,14 @@ asio::awaitable<void> SessionManager::make_ahead(SessionManager& manager, std::w
 
 Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& plan) {
   const std::weak_ptr<bool> there = is_there_;
+  if (!newborn.python) newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, 0);
   PythonCallbacks callbacks;
-  callbacks.on_end = [this, there, id = newborn.id](const PythonEnd& end) {
-    if (!there.expired()) on_python_end(id, end);
+  callbacks.on_end = [this, there, id = newborn.id,
+                      host = std::weak_ptr(newborn.python)](const PythonEnd& end) {
+    if (there.expired()) return;
+    const auto cell = host.lock();
+    if (cell && cell->plan().backend == plan::Backend::Cell) leave_worker(*cell, end);
+    on_python_end(id, end);
   };
   callbacks.on_worker_lost = [this, there, id = newborn.id] {
     return !there.expired() && reseat(id);
@@ -166,117 +140,10 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
     if (found == sessions_.end()) return;
     std::string text = fmt::format("{}: no grant of {}", denial.action, denial.capability);
     if (denial.times > 1) text += fmt::format(", {} times", denial.times);
-    tell(EventKind::Denied, *found->second, std::move(text));
+    tell(EventKind::Denied, *found->second, std::move(text),
+         {denial.capability, denial.action, denial.rule});
   };
-  if (!newborn.python) newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, 0);
   return newborn.python->begin(plan, std::move(callbacks));
-}
-
-// --- cells ---------------------------------------------------------------------------------------
-
-std::shared_ptr<CellWorker> SessionManager::fitting_worker(const std::optional<std::string>& key,
-                                                           const std::string& owner) const {
-  const auto fits = [&](const std::shared_ptr<CellWorker>& each) {
-    if (!key || each->key != *key || each->owner != owner) return false;
-    const auto& worker = each->box.worker;
-    if (!worker) return true;
-    return worker->cell_count() < kMaxCells && !worker->is_over() && !worker->culprit;
-  };
-  const auto found = std::ranges::find_if(cell_workers_, fits);
-  return found == cell_workers_.end() ? nullptr : *found;
-}
-
-// One that is there, or on its way, before another is made: when a worker is killed, all of its
-// cells come here at the same moment.
-asio::awaitable<Result<std::shared_ptr<CellWorker>>> SessionManager::find_cell_worker(
-    std::shared_ptr<Prepared> prepared, std::optional<std::string> key) {
-  const std::string owner = owner_of(prepared->effective);
-  while (const auto found = fitting_worker(key, owner)) {
-    if (found->box.worker) co_return found;
-    CO_TRY(const auto turn, co_await found->start->take(WhenBusy::Wait));
-    if (found->problem) co_return unexpected(*found->problem);
-  }
-  auto worker = std::make_shared<CellWorker>();
-  worker->key = key.value_or("");
-  worker->owner = owner;
-  worker->start = std::make_shared<TurnQueue>(loop_, 1, "a worker for cells");
-  CO_TRY(const auto turn, co_await worker->start->take(WhenBusy::Refuse));  // nobody else has it
-  cell_workers_.push_back(worker);
-  // However this ends: nobody is to wait for a worker that will never be there.
-  struct Care {
-    SessionManager& manager;
-    std::weak_ptr<bool> there;
-    std::shared_ptr<CellWorker> worker;
-    ~Care() {
-      if (worker->box.worker) return;
-      if (!worker->problem) worker->problem = Error{Code::Os, ECANCELED, "its start was given up"};
-      if (!there.expired()) std::erase(manager.cell_workers_, worker);
-    }
-  };
-  const Care care{*this, is_there_, worker};
-  const Origin fresh;
-  auto made = co_await make_interpreter(prepared, fresh);
-  if (made) {
-    worker->box = *std::move(made);
-    co_return worker;
-  }
-  worker->problem = made.error();
-  co_return unexpected(std::move(made).error());
-}
-
-asio::awaitable<Result<Newborn>> SessionManager::make_cell(std::shared_ptr<Prepared> prepared,
-                                                           std::optional<std::string> key,
-                                                           const Origin& origin) {
-  CO_TRY(const std::shared_ptr<CellWorker> worker, co_await find_cell_worker(prepared, key));
-  Newborn newborn;
-  newborn.plan = worker->box.plan;
-  newborn.live = worker->box.live;
-  newborn.worker = worker->box.worker;
-  newborn.proved = worker->box.proved;
-  newborn.id = origin.id;
-  if (newborn.id.empty()) {
-    CO_TRY(newborn.id, make_uuid());
-  }
-  newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, ++worker->last_cell);
-  CO_TRY_VOID(begin_python(newborn, *prepared->python));
-  co_return newborn;
-}
-
-void SessionManager::end_cell(const EntryPointer& entry, const PythonEnd& end) {
-  entry->python->close(end);  // on_python_end() does the rest
-}
-
-// A cell whose worker was killed because of another begins anew. Later: this is called while the
-// worker tells all of its cells, and co_spawn() alone would begin at once.
-bool SessionManager::reseat(const std::string& id) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end() || is_stopping_ || found->second->is_being_removed) return false;
-  asio::post(loop_, [this, there = std::weak_ptr<bool>(is_there_), id] {
-    if (!there.expired()) asio::co_spawn(loop_, reseat_cell(*this, there, id), asio::detached);
-  });
-  return true;
-}
-
-asio::awaitable<void> SessionManager::reseat_cell(SessionManager& manager,
-                                                  std::weak_ptr<bool> there, std::string id) {
-  const auto found = manager.sessions_.find(id);
-  if (there.expired() || found == manager.sessions_.end()) co_return;
-  const EntryPointer entry = found->second;
-  auto prepared = std::make_shared<Prepared>();
-  prepared->plan = *entry->plan;
-  prepared->effective = entry->record.info.effective;
-  prepared->python = entry->python->plan();
-  prepared->home = entry->record.info.workspaces.empty()
-                       ? std::string(plan::kHomeInside)
-                       : entry->record.info.workspaces.front().path;
-  std::optional<std::string> key = python_pool_key(*prepared);
-  auto worker = co_await manager.find_cell_worker(prepared, std::move(key));
-  if (there.expired() || entry->python->is_over()) co_return;
-  if (!worker) co_return entry->python->close({"worker", worker.error().message});
-  entry->live = (*worker)->box.live;
-  entry->plan = (*worker)->box.plan;
-  const auto begun = entry->python->restart((*worker)->box.worker, ++(*worker)->last_cell);
-  if (!begun) entry->python->close({"worker", begun.error().message});
 }
 
 // The interpreter is gone or went too far: so does its box, unless others live in it.
@@ -290,11 +157,6 @@ void SessionManager::on_python_end(const std::string& id, const PythonEnd& end) 
                          : is_wanted ? EndCause::Deleted
                                      : EndCause::AgentGone;
   if (!entry->is_cell) return entry->live->end_for(cause, limit, end.sentence);
-  const auto& worker = entry->python->worker();
-  // One that crashed has ended already.
-  if (!worker->is_over() && end.reason != "crash") {
-    std::make_shared<EndingCell>(loop_, worker, entry->python->number())->begin();
-  }
   on_end(id, SessionEnd{cause, limit, end.sentence, std::chrono::system_clock::now()});
 }
 
@@ -304,15 +166,15 @@ void SessionManager::sweep_python(PythonPool<Newborn>::Whose whose) {
   while (auto old = python_pool_.take_old(whose)) {
     old->live->close(EndCause::Deleted, "nobody came for it");
   }
-  std::erase_if(cell_workers_, [&](const std::shared_ptr<CellWorker>& each) {
-    if (!each->box.worker) return false;  // on its way
-    const bool is_empty = each->box.worker->cell_count() == 0;
+  cell_workers_.remove_if([&](const CellWorker& each) {
+    if (!each.box.worker) return false;  // on its way
+    const bool is_empty = each.box.worker->cell_count() == 0;
     const bool is_idle =
-        std::chrono::steady_clock::now() - each->box.live->last_use() > PythonPool<Newborn>::kLife;
-    const bool is_shared = !each->key.empty();
+        std::chrono::steady_clock::now() - each.box.live->last_use() > PythonPool<Newborn>::kLife;
+    const bool is_wanted = !each.key.empty() && each.box.worker->takes_cells();
     const bool is_done =
-        each->box.worker->is_over() || whose == Which::All || (is_empty && (is_idle || !is_shared));
-    if (is_done) each->box.live->close(EndCause::Deleted, "its cells are gone");
+        each.box.worker->is_over() || whose == Which::All || (is_empty && (is_idle || !is_wanted));
+    if (is_done) each.box.live->close(EndCause::Deleted, "its cells are gone");
     return is_done;
   });
 }

@@ -25,12 +25,11 @@ struct Newborn {
   std::shared_ptr<PythonHost> python;
 };
 
-// A box with an interpreter for many cells.
+// A box with an interpreter for cells (cell_workers.h).
 struct CellWorker {
   std::string key;
   std::string owner;
-  Newborn box;  // empty while it is on its way
-  std::uint32_t last_cell = 0;
+  Newborn box;                       // empty while it is on its way
   std::shared_ptr<TurnQueue> start;  // who makes the box has the turn, and who wants it waits
   std::optional<Error> problem;      // why it did not come
 };

@@ -96,6 +96,8 @@ Result<void> check_waived(const std::set<std::string>& waived, const SessionRequ
       {"limit.cpu-time", ceiling.budget(BudgetKind::Cpu).has_value()},
       {"limit.disk", ceiling.budget(BudgetKind::Disk) || ceiling.budget(BudgetKind::Inodes)},
       {"limit.cpus", request.cpus_milli.has_value()},
+      // It would be given sockets that the ceiling does not grant.
+      {"host-sockets", true},
   };
   for (const auto& [waiver, is_bound] : bounds) {
     if (!is_bound || !waived.contains(waiver)) continue;

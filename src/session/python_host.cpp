@@ -2,6 +2,7 @@
 
 #include "session/co_try.h"
 #include "session/python_broker.h"
+#include "session/python_head.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -19,22 +20,8 @@ namespace json = boost::json;
 
 constexpr std::array<std::string_view, 4> kOperations = {"exec", "call", "define", "stats"};
 constexpr std::size_t kMostStray = std::size_t{64} << 10;
-constexpr std::size_t kMostName = 256;
-constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;
-
-std::string text_of(const json::object& object, std::string_view key) {
-  const json::value* found = object.if_contains(json::string_view(key.data(), key.size()));
-  return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
-}
-
-std::optional<std::uint64_t> id_of(const json::object& object) {
-  const json::value* found = object.if_contains("id");
-  if (found == nullptr || !found->is_number()) return std::nullopt;
-  json::error_code problem;
-  const auto id = found->to_number<std::uint64_t>(problem);
-  if (problem || id > kMaxId) return std::nullopt;
-  return id;
-}
+// How long a worker may take to begin a cell; then another is asked.
+constexpr std::chrono::seconds kOpenPatience{20};
 
 void put_u64(PythonMessage& message, std::uint64_t number) {
   for (int i = 0; i < 8; ++i) message.bytes += static_cast<char>(number >> (8 * i));
@@ -81,17 +68,6 @@ bool is_budget(std::string_view reason) {
          reason == "pids";
 }
 
-// What a request tried, in the words of a denial: places that differ are told one by one.
-std::string attempted(const json::object& head) {
-  std::string words =
-      fmt::format("request:{}.{}", text_of(head, "capability"), text_of(head, "action"));
-  const json::value* payload = head.if_contains("payload");
-  if (payload == nullptr || !payload->is_object()) return words;
-  const std::string host = text_at(payload->as_object(), "host");
-  if (host.empty()) return words;
-  return fmt::format("{} {}:{}", words, host, number_at(payload->as_object(), "port").value_or(0));
-}
-
 }  // namespace
 
 PythonHost::PythonHost(asio::io_context& loop, std::shared_ptr<PythonWorker> worker,
@@ -102,6 +78,7 @@ PythonHost::PythonHost(asio::io_context& loop, std::shared_ptr<PythonWorker> wor
       serving_(std::make_shared<TurnQueue>(loop, kMaxServed, "requests of the session")),
       given_(loop),
       freed_(loop),
+      opened_(loop),
       wall_(loop) {}
 
 PythonHost::~PythonHost() = default;
@@ -120,10 +97,28 @@ Result<void> PythonHost::send_begin() {
                        {PythonMessage::Form::Text, python_begin(plan_)});
 }
 
+asio::awaitable<Result<void>> PythonHost::await_open() {
+  const auto self = shared_from_this();
+  asio::steady_timer patience(loop_, kOpenPatience);
+  patience.async_wait([weak = weak_from_this()](const boost::system::error_code& problem) {
+    const auto host = weak.lock();
+    if (problem || !host || host->is_open_) return;
+    host->worker_->retire();
+    host->close({"worker", "its worker did not answer"});
+  });
+  while (!is_open_ && !end_) {
+    const Woken woken = co_await opened_.wait();
+    if (woken == Woken::Canceled) close({"closed", "its creation was given up"});
+  }
+  if (is_open_) co_return Result<void>();
+  co_return fail(Code::Os, "the cell could not begin: {}", end_->sentence);
+}
+
 Result<void> PythonHost::restart(std::shared_ptr<PythonWorker> worker, std::uint32_t number) {
   worker_ = std::move(worker);
   number_ = number;
   ++seating_;
+  is_open_ = false;
   for (Kept& kept : kept_) kept.is_counted = false;  // no room of the next one's
   counted_ = taken_ = told_ = {};
   TRY_VOID(send_begin());
@@ -399,9 +394,18 @@ Result<void> PythonHost::take_word(PythonWord word, const PythonHead& scanned,
     case PythonWord::Event: return take_event(head, message);
     case PythonWord::Request: return take_request(scanned, std::move(message));
     case PythonWord::Over: return take_over(head);
+    case PythonWord::Opened: return take_opened();
     case PythonWord::Ready: break;
   }
   return fail(Code::Invalid, "a word that is not a cell's");
+}
+
+Result<void> PythonHost::take_opened() {
+  if (plan_.backend != plan::Backend::Cell || std::exchange(is_open_, true)) {
+    return fail(Code::Invalid, "the interpreter opened what was open");
+  }
+  opened_.notify();
+  return {};
 }
 
 // A cell of a worker has ended; an interpreter of its own ends as a process does.
@@ -409,8 +413,11 @@ Result<void> PythonHost::take_over(const json::object& head) {
   if (plan_.backend != plan::Backend::Cell) {
     return fail(Code::Invalid, "the interpreter is no worker of cells");
   }
-  if (text_of(head, "reason") == "cpu") {
+  const std::string reason = text_of(head, "reason");
+  if (reason == "cpu") {
     close({"cpu", "the session's CPU time was used up"});
+  } else if (reason == "crash") {
+    close({"crash", "the interpreter met a fault, such as a full stack, and its worker ended"});
   } else {
     close({"crash", "the cell has ended: " + cut_text(text_of(head, "message"), kMostName)});
   }
@@ -476,72 +483,6 @@ void PythonHost::tell_denial(PythonDenial denial) {
   if (callbacks_.on_denial) callbacks_.on_denial(denial);
 }
 
-Result<void> PythonHost::take_request(const PythonHead& scanned, PythonMessage message) {
-  const json::object& head = scanned.members;
-  const auto id = id_of(head);
-  if (text_of(head, "ev") != "request" || !id || asked_.contains(*id) || served_.contains(*id)) {
-    return fail(Code::Invalid, "the interpreter asked for what is no request");
-  }
-  if (asked_.size() + served_.size() >= kMaxRequests) {
-    return fail(Code::Exhausted, "the interpreter has {} requests under way", kMaxRequests);
-  }
-  plan_.last_request = std::max(plan_.last_request, *id);
-  if (handled_.contains(text_of(head, "capability"))) {
-    asked_.insert(*id);
-    give_counted(std::move(message));
-    return {};
-  }
-  const std::size_t size = message.bytes.size();
-  note_taken(size);
-  if (request_bytes_ + size > kMaxRequestBytes || scanned.values > kMostWholeValues) {
-    refuse_request(*id, scanned.values > kMostWholeValues
-                            ? fmt::format("a request of more than {} values", kMostWholeValues)
-                            : "too much is asked for at a time");
-    return {};
-  }
-  served_.insert(*id);
-  request_bytes_ += size;
-  asio::co_spawn(loop_, serve_request(shared_from_this(), *id, std::move(message)), asio::detached);
-  return {};
-}
-
-void PythonHost::refuse_request(std::uint64_t id, std::string_view why) {
-  const json::object error = {{"id", id},
-                              {"error", {{"type", "ValueError"}, {"message", std::string(why)}}}};
-  // An interpreter that has ended needs no answer.
-  (void)worker_->send(PythonOrder::Reply, number_, text_message(error));
-}
-
-asio::awaitable<void> PythonHost::serve_request(std::shared_ptr<PythonHost> self, std::uint64_t id,
-                                                PythonMessage message) {
-  const std::size_t size = message.bytes.size();
-  const std::uint64_t seating = self->seating_;
-  const auto turn = co_await self->serving_->take(WhenBusy::Wait);
-  std::string action;
-  std::string problem = turn ? "" : turn.error().message;
-  BrokerAnswer answer;
-  if (turn) {
-    auto head = read_whole(message);
-    if (head) {
-      action = attempted(*head);
-      const std::shared_ptr<PythonBroker> broker = self->broker_;
-      answer = co_await broker->execute(*std::move(head), std::move(message));
-    } else {
-      problem = head.error().message;
-    }
-  }
-  self->request_bytes_ -= size;
-  if (self->end_ || seating != self->seating_) co_return;  // who asked is gone
-  self->served_.erase(id);
-  if (!problem.empty()) co_return self->refuse_request(id, problem);
-  if (!answer.denied.empty()) {
-    self->tell_denial({cut_text(answer.denied, kMostName), cut_text(action, 4 * kMostName),
-                       "authority:" + cut_text(answer.denied, kMostName)});
-  }
-  // An interpreter that has ended needs no answer.
-  (void)self->worker_->send(PythonOrder::Reply, self->number_, answer.message);
-}
-
 // Words that did not come through the channel: what native code prints.
 void PythonHost::take_stray(std::string_view text) {
   if (end_ || is_too_much(text.size()) || !has_room()) return;
@@ -557,7 +498,8 @@ void PythonHost::take_stray(std::string_view text) {
 
 void PythonHost::worker_over(const PythonExit& exit) {
   if (end_) return;
-  const bool is_innocent = worker_->culprit && *worker_->culprit != number_;
+  // A cell that was not to blame, or not known to be, goes on elsewhere.
+  const bool is_innocent = plan_.backend == plan::Backend::Cell && worker_->culprit() != number_;
   if (!is_innocent || !callbacks_.on_worker_lost || !callbacks_.on_worker_lost()) {
     const bool is_killed = exit.sentence.empty() && exit.code == 128 + SIGKILL;
     if (!is_killed || plan_.backend == plan::Backend::Cell || !callbacks_.on_end) {
@@ -571,7 +513,8 @@ void PythonHost::worker_over(const PythonExit& exit) {
   served_.clear();
   wall_.cancel();
   if (!operations_.empty() && operations_.front().is_sent) {
-    give_error(operations_.front().id, {"worker", "another cell had its worker killed"});
+    give_error(operations_.front().id,
+               {"worker", "the worker ended, through no known fault of this cell"});
     operations_.pop_front();
   }
 }
@@ -586,6 +529,7 @@ void PythonHost::close(const PythonEnd& end) {
   operation_bytes_ = 0;
   worker_->remove(number_);
   given_.notify();
+  opened_.notify();
   if (const auto on_end = std::exchange(callbacks_.on_end, {})) on_end(end);
 }
 

@@ -80,6 +80,9 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   // Hands the cell its authority. Before anything else, once.
   Result<void> begin(PythonPlan plan, PythonCallbacks callbacks);
 
+  // Waits until a cell of a worker has begun. An error: it has not, and is over.
+  asio::awaitable<Result<void>> await_open();
+
   // The same cell, empty again, in another worker. The client is told.
   Result<void> restart(std::shared_ptr<PythonWorker> worker, std::uint32_t number);
 
@@ -108,6 +111,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
 
   void take(PythonWord word, PythonMessage message, Result<PythonHead> head) override;
   void take_stray(std::string_view text) override;
+  bool is_busy() const override { return !operations_.empty() && operations_.front().is_sent; }
   void worker_over(const PythonExit& exit) override;
 
  private:
@@ -153,6 +157,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
 
   Result<void> send_begin();
   Result<void> take_over(const boost::json::object& head);
+  Result<void> take_opened();
   void give(PythonMessage message);
   void give_counted(PythonMessage message);
   void give_error(std::uint64_t id, const PythonEnd& end);
@@ -178,10 +183,12 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   egress::DenialGate denials_;
   Wakeup given_;
   Wakeup freed_;
+  Wakeup opened_;
   asio::steady_timer wall_;
   std::uint64_t output_bytes_ = 0;  // everything that came out
   std::uint64_t started_ = 0;       // counts the operations that were sent to the interpreter
   std::uint64_t seating_ = 0;       // counts the workers that the cell has been in
+  bool is_open_ = false;            // the interpreter has said so
   bool is_attached_ = false;
   bool is_stopped_ = false;   // whoever is attached has gone
   std::uint64_t client_ = 0;  // the number of the last one

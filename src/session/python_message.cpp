@@ -1,9 +1,9 @@
 #include "session/python_message.h"
 
+#include "authority/strict_json.h"
 #include "session/pool.h"
 
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
@@ -160,7 +160,9 @@ bool Scan::keep(json::value value, Problem& problem) {
   ++values_;
   if (depth_ == 0 && !value.is_object()) return refuse(problem, "a message that is no object");
   if (depth_ != 1) return true;
-  members_.insert_or_assign(member_, std::move(value));
+  if (!members_.emplace(member_, std::move(value)).second) {
+    return refuse(problem, "a message with a member twice");
+  }
   if (members_.size() > kMostMembers) return refuse(problem, "a message with too many members");
   return true;
 }
@@ -230,10 +232,8 @@ Result<json::object> read_whole(const PythonMessage& message) {
   if (scanned.values > kMostWholeValues) {
     return fail(Code::Invalid, "a message of more than {} values", kMostWholeValues);
   }
-  json::error_code problem;
-  json::value value = json::parse(json::string_view(parts.head.data(), parts.head.size()), problem,
-                                  json::storage_ptr(), parse_options());
-  if (problem) return fail(Code::Invalid, "a message that is no JSON: {}", problem.message());
+  TRY(json::value value, authority::parse_strict_json(parts.head, {.max_bytes = parts.head.size(),
+                                                                   .max_depth = kWholeDepth}));
   return std::move(value.as_object());
 }
 
@@ -274,7 +274,7 @@ Result<std::optional<PythonFrame>> PythonFrameReader::next() {
   const auto word = static_cast<std::uint8_t>(left[4]);
   const auto form = static_cast<std::uint8_t>(left[5]);
   const bool is_known = word >= static_cast<std::uint8_t>(PythonWord::Ready) &&
-                        word <= static_cast<std::uint8_t>(PythonWord::Over);
+                        word <= static_cast<std::uint8_t>(PythonWord::Opened);
   if (!is_known || form > 1 || left[6] != 0 || left[7] != 0 || size > kMaxPythonMessage) {
     return fail(Code::Invalid, "the interpreter sent what is no frame");
   }

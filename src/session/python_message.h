@@ -88,6 +88,7 @@ enum class PythonWord : std::uint8_t {
   Request = 4,
   Event = 5,
   Over = 6,
+  Opened = 7,
 };
 
 struct PythonFrame {

@@ -57,7 +57,7 @@ TEST(PythonFrameReader, PutsFramesTogetherFromAnyPieces) {
 
 TEST(PythonFrameReader, RefusesWhatNoHostSends) {
   for (const std::string& wrong :
-       {frame_of(0, 0, 0, ""), frame_of(0, 7, 0, ""), frame_of(0, 255, 0, ""),
+       {frame_of(0, 0, 0, ""), frame_of(0, 8, 0, ""), frame_of(0, 255, 0, ""),
         frame_of(0, 3, 2, ""), frame_of(kMaxPythonMessage + 1, 3, 0, ""),
         frame_of(0xffffffff, 3, 0, ""), std::string("garbage that is long enough")}) {
     PythonFrameReader reader;
@@ -74,6 +74,12 @@ TEST(PythonMessage, IsAnObjectOfBoundedDepth) {
         deep, std::string("{\"a\":\"\xff\"}"), std::string("{\"a\":NaN}")}) {
     EXPECT_FALSE(read_head({Form::Text, wrong}).has_value()) << wrong;
   }
+}
+
+TEST(PythonMessage, HasNoMemberTwice) {
+  EXPECT_FALSE(read_head({Form::Text, R"({"op": "call", "op": "define"})"}));
+  EXPECT_FALSE(read_whole({Form::Text, R"({"op": "call", "more": {"a": 1, "a": 2}})"}));
+  EXPECT_TRUE(read_whole({Form::Text, R"({"op": "call", "more": {"op": 1}})"}));
 }
 
 TEST(PythonMessage, RefersOnlyToBytesThatItHas) {

@@ -6,12 +6,12 @@
 #include "guest/python/extension.h"
 #include "host/path_facts.h"
 #include "plan/make_plan.h"
+#include "session/python_facts.h"
 #include "workspace/records.h"
 
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
@@ -28,9 +28,6 @@ using authority::Capability;
 using authority::Effect;
 using authority::Rule;
 
-constexpr std::array<std::string_view, 3> kProgramDirectories = {"/usr/local/bin", "/usr/bin",
-                                                                 "/bin"};
-
 // Kept by the Python host or out here, and no part of the box: the kernel cannot tell them from
 // what any program does, or the box is not this cell's alone.
 bool is_for_host(const Capability& capability, plan::Backend backend) {
@@ -44,18 +41,6 @@ bool is_for_host(const Capability& capability, plan::Backend backend) {
          std::holds_alternative<authority::Random>(capability) ||
          std::holds_alternative<authority::Secret>(capability) ||
          std::holds_alternative<authority::Channel>(capability);
-}
-
-Result<std::string> find_interpreter(const std::string& name) {
-  if (name.starts_with('/')) return name;
-  if (name.empty() || name.find('/') != std::string::npos || name.starts_with('-')) {
-    return fail(Code::Invalid, "python.interpreter is an absolute path or a bare name");
-  }
-  for (const std::string_view directory : kProgramDirectories) {
-    std::string path = fmt::format("{}/{}", directory, name);
-    if (host::look_up(path)) return path;
-  }
-  return fail(Code::NotFound, "there is no interpreter '{}'", name);
 }
 
 constexpr std::size_t kLargestEnvironmentFile = 64 << 10;

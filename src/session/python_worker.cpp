@@ -69,12 +69,31 @@ void PythonWorker::finish(const PythonExit& exit) {
   if (std::exchange(is_over_, true)) return;
   started_.notify();
   outbox_.clear();
+  if (!culprit_) culprit_ = only_suspect();
   for (const auto& [number, cell] : std::exchange(cells_, {})) {
     if (const auto there = cell.lock()) there->worker_over(exit);
   }
 }
 
+// An interpreter dies of what its code does. Of several that were at it, none is blamed.
+std::optional<std::uint32_t> PythonWorker::only_suspect() const {
+  std::optional<std::uint32_t> found;
+  for (const auto& [number, cell] : cells_) {
+    const auto there = cell.lock();
+    if (!there || (!holds_one() && !there->is_busy())) continue;
+    if (found) return std::nullopt;
+    found = number;
+  }
+  return found;
+}
+
+void PythonWorker::blame(std::uint32_t cell) {
+  if (!culprit_) culprit_ = cell;
+  retire();
+}
+
 void PythonWorker::kill() {
+  retire();
   if (!run_ || is_over_) return;
   (void)run_->signal(SIGKILL);  // one that cannot be told is ending
   run_->cancel();
@@ -132,17 +151,30 @@ asio::awaitable<Result<void>> PythonWorker::take(std::string_view bytes) {
   co_return Result<void>();
 }
 
+// What it says of itself it says before any code of a cell's has run.
+Result<void> PythonWorker::take_ready(Result<PythonHead> head) {
+  if (is_ready_) return fail(Code::Invalid, "the interpreter was ready twice");
+  TRY(const PythonHead said, std::move(head));
+  const boost::json::value* version = said.members.if_contains("python");
+  if (version != nullptr && version->is_string()) {
+    version_ = std::string(version->as_string()).substr(0, 32);
+  }
+  const boost::json::value* cells = said.members.if_contains("cells");
+  if (cells != nullptr && cells->is_int64() && cells->as_int64() > 1) {
+    most_cells_ = static_cast<std::uint32_t>(std::min<std::int64_t>(cells->as_int64(), kMaxCells));
+  }
+  is_ready_ = true;
+  started_.notify();
+  return {};
+}
+
 Result<void> PythonWorker::take_frame(PythonFrame frame, Result<PythonHead> head) {
-  if (frame.word == PythonWord::Ready) {
-    if (is_ready_) return fail(Code::Invalid, "the interpreter was ready twice");
-    TRY(const PythonHead said, std::move(head));
-    const boost::json::value* version = said.members.if_contains("python");
-    if (version != nullptr && version->is_string()) {
-      version_ = std::string(version->as_string()).substr(0, 32);
+  if (frame.word == PythonWord::Ready) return take_ready(std::move(head));
+  if (frame.word == PythonWord::Over && head) {
+    const boost::json::value* reason = head->members.if_contains("reason");
+    if (reason != nullptr && reason->is_string() && reason->as_string() == "crash") {
+      blame(frame.cell);
     }
-    is_ready_ = true;
-    started_.notify();
-    return {};
   }
   const auto found = cells_.find(frame.cell);
   const auto cell = found == cells_.end() ? nullptr : found->second.lock();

@@ -33,6 +33,8 @@ class PythonCell {
   // it is none.
   virtual void take(PythonWord word, PythonMessage message, Result<PythonHead> head) = 0;
   virtual void take_stray(std::string_view text) = 0;
+  // Whether code of the cell's may be running.
+  virtual bool is_busy() const = 0;
   // The worker is gone, and the cell with it. Once.
   virtual void worker_over(const PythonExit& exit) = 0;
 };
@@ -42,6 +44,8 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   // The status a host ends with when its CPU time is used up (guest/python/host/walls.h).
   static constexpr int kCpuEndStatus = 113;
   static constexpr std::chrono::seconds kStartTimeout{60};
+  // The most cells of one worker, whatever its host says.
+  static constexpr std::uint32_t kMaxCells = 1000;
   // What may wait to be written into a worker's pipe. More is Code::Exhausted.
   static constexpr std::size_t kMaxOutbox = std::size_t{128} << 20;
 
@@ -56,6 +60,19 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   }
   void remove(std::uint32_t number) { cells_.erase(number); }
   std::size_t cell_count() const { return cells_.size(); }
+  // The number of its next cell.
+  std::uint32_t next_cell() { return ++last_cell_; }
+  // Whether it has one cell in all its life: what that leaves behind in the process, no other
+  // finds.
+  bool holds_one() const { return most_cells_ == 1; }
+  // Whether another cell may begin in it. Not in one that is being ended.
+  bool takes_cells() const {
+    return !is_over_ && !is_retired_ && cells_.size() < most_cells_ &&
+           (!holds_one() || last_cell_ == 0);
+  }
+  // It takes no more cells; those that are there go on.
+  void retire() { is_retired_ = true; }
+  bool is_retired() const { return is_retired_; }
 
   // Does not wait: the frame goes out in its turn.
   Result<void> send(PythonOrder order, std::uint32_t cell, const PythonMessage& message);
@@ -65,8 +82,11 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   const std::string& version() const { return version_; }
   // Ends the interpreter; worker_over() follows.
   void kill();
-  // The cell whose fault it is that the worker is to be killed.
-  std::optional<std::uint32_t> culprit;
+  // It ends, or has to be killed, because of this cell. The first one counts.
+  void blame(std::uint32_t cell);
+  // The cell whose fault the end is, if that is known: the one that was blamed, or the only one of
+  // which code may have been running.
+  const std::optional<std::uint32_t>& culprit() const { return culprit_; }
 
  private:
   class Reader;
@@ -76,6 +96,8 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   asio::awaitable<Result<void>> take(std::string_view bytes);
   Result<void> take_frame(PythonFrame frame, Result<PythonHead> head);
   void take_stray(std::string_view text);
+  Result<void> take_ready(Result<PythonHead> head);
+  std::optional<std::uint32_t> only_suspect() const;
   void finish(const PythonExit& exit);
 
   asio::io_context& loop_;
@@ -88,10 +110,14 @@ class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
   std::deque<std::string> outbox_;
   std::size_t outbox_bytes_ = 0;
   std::map<std::uint32_t, std::weak_ptr<PythonCell>> cells_;
+  std::optional<std::uint32_t> culprit_;
+  std::uint32_t most_cells_ = 1;
+  std::uint32_t last_cell_ = 0;
   std::string version_;
   std::string first_words_;
   bool is_writing_ = false;
   bool is_ready_ = false;
+  bool is_retired_ = false;
   bool is_over_ = false;
 };
 

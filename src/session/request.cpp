@@ -1,5 +1,6 @@
 #include "session/request.h"
 
+#include "authority/names.h"
 #include "authority/paths.h"
 #include "session/prepare.h"
 
@@ -62,6 +63,16 @@ Result<void> check_workspaces(const SessionRequest& request) {
 
 }  // namespace
 
+Result<void> check_environment(const std::vector<plan::EnvEntry>& entries) {
+  for (const plan::EnvEntry& entry : entries) {
+    TRY_VOID(authority::EnvName::parse(entry.name));
+    if (entry.value.find('\0') != std::string::npos) {
+      return fail(Code::Invalid, "environment variable {}: its value has a zero byte", entry.name);
+    }
+  }
+  return {};
+}
+
 std::string_view to_text(WorkspaceMode mode) {
   return kModeNames.at(static_cast<std::size_t>(mode));
 }
@@ -83,6 +94,7 @@ std::string owner_of(const SessionRequest& request) {
 Result<void> check_values(const SessionRequest& request) {
   TRY_VOID(check_labels(request));
   TRY_VOID(check_workspaces(request));
+  TRY_VOID(check_environment(request.env));
   if (!request.policy.name.empty() && !request.policy.document.empty()) {
     return fail(Code::Invalid, "a policy is named or written out, not both");
   }

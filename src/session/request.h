@@ -121,6 +121,11 @@ struct SessionRequest {
   friend bool operator==(const SessionRequest&, const SessionRequest&) = default;
 };
 
+// Variables for a box or a run, over every interface: a name that every shell can say
+// (authority/names.h), a value without a zero byte. Code::Invalid names the one that is none: in
+// NAME=VALUE another split would set another variable than was asked for.
+Result<void> check_environment(const std::vector<plan::EnvEntry>& entries);
+
 // The label by which a service tells whose session it is; who asks for a session cannot choose it.
 inline constexpr std::string_view kOwnerLabel = "execd.owner";
 // Its value; empty: nobody's.

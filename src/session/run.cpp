@@ -1,5 +1,7 @@
 #include "session/run.h"
 
+#include "session/request.h"
+
 namespace glovebox::session {
 
 Result<guest::StartRun> to_start(const RunRequest& request) {
@@ -26,7 +28,10 @@ Result<guest::StartRun> to_start(const RunRequest& request) {
   start.input = request.input;
   start.code = request.code;
   start.argv = request.argv;
-  start.env = request.env;
+  TRY_VOID(check_environment(request.env));
+  for (const plan::EnvEntry& entry : request.env) {
+    start.env.push_back(fmt::format("{}={}", entry.name, entry.value));
+  }
   start.cwd = request.cwd;
   return start;
 }

@@ -3,6 +3,7 @@
 
 #include "guest/protocol.h"
 #include "launch/supervise.h"
+#include "plan/spec.h"
 
 #include <chrono>
 #include <cstdint>
@@ -40,10 +41,10 @@ struct RunTerminal {
 };
 
 struct RunRequest {
-  std::string code;               // for a shell, or
-  std::vector<std::string> argv;  // a program, started without one; these run in parallel
-  std::vector<std::string> env;   // NAME=value, for this run alone
-  std::string cwd;                // empty: the shell's own
+  std::string code;                 // for a shell, or
+  std::vector<std::string> argv;    // a program, started without one; these run in parallel
+  std::vector<plan::EnvEntry> env;  // for this run alone
+  std::string cwd;                  // empty: the shell's own
   // SIGINT at the end of it, then SIGTERM, then SIGKILL, to everything the run started.
   std::optional<std::chrono::milliseconds> timeout;
   RunShell shell = RunShell::Session;

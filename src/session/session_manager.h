@@ -1,12 +1,13 @@
 // The Manager of real boxes.
 #pragma once
 
+#include "session/cell_workers.h"
 #include "session/event_feed.h"
+#include "session/kept_layers.h"
 #include "session/launcher_line.h"
 #include "session/layer_trash.h"
 #include "session/manager.h"
 #include "session/networks.h"
-#include "session/newborn.h"
 #include "session/prepare.h"
 #include "session/python_pool.h"
 #include "session/store.h"
@@ -16,7 +17,6 @@
 
 #include <deque>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 namespace glovebox::session {
@@ -34,7 +34,7 @@ class SessionManager final : public Manager {
   Result<std::shared_ptr<LiveSession>> attach(std::string_view id) override;
   Result<std::shared_ptr<PythonHost>> python(std::string_view id) override;
   Result<SessionInfo> change(std::string_view id, const Change& change) override;
-  asio::awaitable<Result<void>> remove(std::string id, LayerFate fate) override;
+  asio::awaitable<Result<LeftBehind>> remove(std::string id, LayerFate fate) override;
   asio::awaitable<Result<SessionInfo>> end(std::string id) override;
   asio::awaitable<Result<DiffBody>> diff(std::string id, LayerChoice where, DiffForm form) override;
   asio::awaitable<Result<workspace::CommitResult>> commit(std::string id,
@@ -96,10 +96,9 @@ class SessionManager final : public Manager {
     LayerSources layers{};
     std::optional<ShellState> shell{};
     std::uint64_t runs_before = 0;
-    std::string policy_digest{};         // that the policy must have; empty: any
-    std::optional<KnownPlaces> known{};  // of a request that was prepared before
-    // Asked on the loop before the session is entered; may refuse. May be empty.
-    std::function<Result<void>()> recheck{};
+    std::string policy_digest{};              // that the policy must have; empty: any
+    std::optional<KnownPlaces> known{};       // of a request that was prepared before
+    std::function<Result<void>()> recheck{};  // on the loop, before it is entered; may be empty
   };
 
   // Opening (manager.cpp).
@@ -118,7 +117,6 @@ class SessionManager final : public Manager {
   // Creating (manager_create.cpp).
   Result<void> check_room(std::size_t more) const;  // for sessions more; Code::Exhausted
   asio::awaitable<Result<SessionInfo>> create_from(SessionRequest request, Origin origin);
-  // The second half of it, when everything is prepared.
   asio::awaitable<Result<SessionInfo>> create_prepared(SessionRequest request, Origin origin,
                                                        std::shared_ptr<Prepared> prepared);
   asio::awaitable<Result<std::shared_ptr<Prepared>>> prepare(SessionRequest request,
@@ -127,8 +125,7 @@ class SessionManager final : public Manager {
                                               const Origin& origin);
   BoxSettings box_settings(const Prepared& prepared, const std::shared_ptr<const std::string>& id);
   EntryPointer enter(const Newborn& newborn, Prepared& prepared);
-  // The time, or a little after the last one when the clock was set back: sessions are told apart
-  // by their order.
+  // Later than the last one, whatever the clock says: sessions are told apart by their order.
   WallTime next_creation();
   asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
   void on_run(const std::string& id, const RunRecord& run);
@@ -173,8 +170,8 @@ class SessionManager final : public Manager {
   Newborn take_parked(const std::optional<std::string>& key, const Origin& origin);
   asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
       std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
-  std::shared_ptr<CellWorker> fitting_worker(const std::optional<std::string>& key,
-                                             const std::string& owner) const;
+  void keep_stock(const Prepared& prepared, const std::optional<std::string>& key);
+  void leave_worker(const PythonHost& host, const PythonEnd& end);
   static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
                                           std::string key, std::shared_ptr<Prepared> prepared);
   Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);
@@ -190,24 +187,29 @@ class SessionManager final : public Manager {
 
   // Ending (manager_end.cpp).
   asio::awaitable<bool> await_gone(std::shared_ptr<BoxSession> live);
-  asio::awaitable<Result<void>> remove_for(EntryPointer entry, LayerFate fate, EndCause cause,
-                                           std::string sentence);
-  // Nobody finds them when it is done; what they hold goes by and by.
-  asio::awaitable<void> remove_layers(std::vector<std::string> ids);
-  // Whether a session (other than `but`) has the layer or stands on it, or somebody keeps it.
-  bool is_used(const std::string& layer, const Entry* but) const;
+  asio::awaitable<Result<LeftBehind>> remove_for(EntryPointer entry, LayerFate fate, EndCause cause,
+                                                 std::string sentence);
+  asio::awaitable<Result<LeftBehind>> keep_layers(EntryPointer entry);
+  asio::awaitable<void> expire_kept();
+  asio::awaitable<void> give_up(std::string layer, std::string why);
+  asio::awaitable<void> remove_layers(std::vector<std::string> ids);  // their files go later
+  bool is_used(const std::string& layer, const Entry* but) const;  // by others than `but`, or kept
   void write_runs();
   asio::awaitable<void> sweep();
   asio::awaitable<void> keep_sweeping(std::weak_ptr<bool> there);
   std::vector<EntryPointer> expired() const;
   void forget_more(std::vector<EntryPointer> dead, std::vector<EntryPointer>& found) const;
-  void tell(EventKind kind, const Entry& entry, std::string detail);
+  void tell(EventKind kind, const Entry& entry, std::string detail, DenialWords denial = {});
 
   // Layers (manager_layers.cpp).
   void take_memory(Entry& entry, std::vector<HeldLayer>& layers) const;
   asio::awaitable<void> settle_layers(EntryPointer entry);
+  asio::awaitable<void> settle_memory(EntryPointer entry);  // by who has the turn
   asio::awaitable<void> bound_layers();
   Result<std::string> layer_of(const Entry& entry, const LayerChoice& where) const;
+  // The session's shell, if it has one, and its layers, of one box. Code::NotFound when it is gone.
+  using Turns = std::vector<std::unique_ptr<LiveSession::ShellTurn>>;
+  asio::awaitable<Result<Turns>> take_turns(EntryPointer entry, WhenBusy when_busy);
   // Opens a layer, with what lies in memory; for the pool.
   using OpenLayer = std::function<Result<workspace::Layer>()>;
   OpenLayer opener(const Entry& entry, const std::string& layer) const;
@@ -230,17 +232,15 @@ class SessionManager final : public Manager {
   std::map<std::string, EntryPointer, std::less<>> sessions_;
   std::unordered_map<std::uint64_t, std::shared_ptr<BoxBook>> boxes_;
   std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of count.h
-  // Written down by the next sweep, many at a time.
-  std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;
-  std::chrono::steady_clock::time_point next_measure_;    // of all layers
+  std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;  // until the next sweep
+  std::chrono::steady_clock::time_point next_measure_;             // of all layers
   std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
-  // Of layers by their ids, when they could be looked into last, or were seen first.
-  std::map<std::string, LayerLook> last_looks_;
-  std::vector<std::string> doomed_layers_;          // could not be taken away yet
-  std::set<std::string, std::less<>> kept_layers_;  // although their session is forgotten
+  std::map<std::string, LayerLook> last_looks_;           // at layers, when that was possible last
+  std::vector<std::string> doomed_layers_;                // could not be taken away yet
+  KeptLayers kept_layers_;                                // although their session is forgotten
   PythonPool<Newborn> python_pool_;
   std::size_t python_starting_ = 0;  // ahead of need
-  std::vector<std::shared_ptr<CellWorker>> cell_workers_;
+  CellWorkers cell_workers_;
   asio::steady_timer sweep_timer_;
   WallTime last_creation_{};
   bool is_stopping_ = false;

@@ -41,6 +41,7 @@ const std::vector<std::pair<std::string, std::string>>& all_kinds() {
       {"connections", "4"},
       {"egress_bytes", "1MiB"},
       {"connect_rate", "20/s"},
+      {"syscalls", "sysv-ipc"},
   };
   return kinds;
 }

@@ -9,6 +9,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
 #include <future>
 #include <span>
 
@@ -116,6 +117,28 @@ Result<void> erase_session(sqlite3* database, const std::string& session) {
   return {};
 }
 
+// What a service that was killed had not written. The order of the lines says nothing.
+Result<void> replay(sqlite3* database, const std::vector<NotedRun>& noted) {
+  if (noted.empty()) return {};
+  TRY_VOID(run_sql(database, "BEGIN IMMEDIATE"));
+  for (const NotedRun& one : noted) {
+    TRY(Statement look,
+        Statement::prepare(database, "SELECT last_run_ns, runs FROM sessions WHERE id = ?"));
+    look.bind(1, one.session);
+    TRY(const bool is_known, look.step());
+    if (!is_known) continue;  // it was deleted since
+    const WallTime last = from_ns(look.number(0));
+    const auto runs = static_cast<std::uint64_t>(look.number(1));
+    TRY_VOID(write_run(database, one.session, one.run, std::max(runs, one.runs)));
+    if (last <= one.run.ended_at.value_or(one.run.began_at)) continue;
+    TRY(Statement update,
+        Statement::prepare(database, "UPDATE sessions SET last_run_ns = ? WHERE id = ?"));
+    update.bind(1, ns(last)).bind(2, one.session);
+    TRY_VOID(update.step());
+  }
+  return run_sql(database, "COMMIT");
+}
+
 Result<std::vector<RunRecord>> load_runs(sqlite3* database, const std::string& session) {
   TRY(Statement statement,
       Statement::prepare(database, "SELECT * FROM runs WHERE session = ? ORDER BY number"));
@@ -142,8 +165,10 @@ Result<std::vector<RunRecord>> load_runs(sqlite3* database, const std::string& s
 
 void Store::Close::operator()(sqlite3* database) const { sqlite3_close(database); }
 
-Store::Store(std::unique_ptr<sqlite3, Close> database)
-    : database_(std::move(database)), writer_([this] { write_all(); }) {}
+Store::Store(std::unique_ptr<sqlite3, Close> database, std::unique_ptr<RunJournal> journal)
+    : database_(std::move(database)),
+      journal_(std::move(journal)),
+      writer_([this] { write_all(); }) {}
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& path) {
   sqlite3* opened = nullptr;
@@ -162,7 +187,12 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path) {
   if (!set) return named(set.error());
   const auto checked = check_schema(opened);
   if (!checked) return named(checked.error());
-  return std::unique_ptr<Store>(new Store(std::move(database)));
+  TRY(std::unique_ptr<RunJournal> journal, RunJournal::open(path + ".runs"));
+  TRY(const std::vector<NotedRun> noted, journal->read());
+  const auto replayed = replay(opened, noted);
+  if (!replayed) return named(replayed.error());
+  TRY_VOID(journal->clear());
+  return std::unique_ptr<Store>(new Store(std::move(database), std::move(journal)));
 }
 
 Store::~Store() {
@@ -316,14 +346,16 @@ void Store::put_run_later(const std::string& session, const RunRecord& run, std:
         {});
 }
 
-void Store::keep_layer_later(const std::string& layer) {
+void Store::note_run(const NotedRun& noted) {
+  // Without it the next batch has the run; only a service that is killed before that forgets it.
+  (void)journal_->add(noted);
+}
+
+void Store::drop_journal_later() {
   queue(
-      [layer](sqlite3* database) -> Result<void> {
-        TRY(Statement statement,
-            Statement::prepare(database, "INSERT OR REPLACE INTO kept_layers VALUES (?)"));
-        statement.bind(1, layer);
-        TRY_VOID(statement.step());
-        return {};
+      [this](sqlite3* /*database*/) {
+        journal_->drop();
+        return Result<void>();
       },
       {});
 }

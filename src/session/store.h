@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "session/run_journal.h"
 #include "session/session_json.h"
 
 #include <boost/asio/awaitable.hpp>
@@ -49,7 +50,8 @@ class Store {
 
   // Everything, oldest first. For the start of a service; blocks.
   Result<std::vector<StoredSession>> load();
-  // Ids of layers that are kept although their session is forgotten. Blocks.
+  // Ids of layers that a former version kept although their session is forgotten; later ones have
+  // a mark (workspace/kept.h). Blocks.
   Result<std::vector<std::string>> load_kept_layers();
 
   // These return when it is written.
@@ -58,7 +60,23 @@ class Store {
   // These return at once, and are written in the order of the calls.
   void put_later(const SessionRecord& record);
   void put_run_later(const std::string& session, const RunRecord& run, std::uint64_t runs);
-  void keep_layer_later(const std::string& layer);
+  // Before anybody is told that a run is over: a service that is killed then counts it, although
+  // put_run_later() follows with many others.
+  void note_run(const NotedRun& noted);
+  // Around put_run_later() of all that was noted so far.
+  class Batch {
+   public:
+    explicit Batch(Store& store) : store_(store), has_turned_(store.journal_->turn()) {}
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+    ~Batch() {
+      if (has_turned_) store_.drop_journal_later();
+    }
+
+   private:
+    Store& store_;
+    bool has_turned_;
+  };
   // Returns when everything that was asked for before is written, with the first problem that a
   // later one had since the last flush().
   boost::asio::awaitable<Result<void>> flush();
@@ -74,14 +92,16 @@ class Store {
     void operator()(sqlite3* database) const;
   };
 
-  explicit Store(std::unique_ptr<sqlite3, Close> database);
+  Store(std::unique_ptr<sqlite3, Close> database, std::unique_ptr<RunJournal> journal);
+  void drop_journal_later();
   void queue(Write write, Done done);
   void write_all();
   void write_together(std::vector<Job>& jobs);
   boost::asio::awaitable<Result<void>> queue_and_wait(Write write);
 
   std::unique_ptr<sqlite3, Close> database_;  // the writer's, once that runs
-  std::mutex mutex_;                          // of what is below
+  std::unique_ptr<RunJournal> journal_;
+  std::mutex mutex_;  // of what is below
   std::condition_variable changed_;
   std::vector<Job> queued_;
   std::optional<Error> problem_;

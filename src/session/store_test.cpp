@@ -56,7 +56,6 @@ TEST_F(StoreTest, RemembersSessionsAndTheirRuns) {
       run.problem = "p";
       (*store)->put_run_later("a", run, i);
     }
-    (*store)->keep_layer_later("layer");
     ASSERT_TRUE(await((*store)->remove("b")));
   }
   const auto store = Store::open(file_);
@@ -69,7 +68,60 @@ TEST_F(StoreTest, RemembersSessionsAndTheirRuns) {
   ASSERT_EQ(sessions->front().runs.size(), Store::kRemembered) << "the oldest are forgotten";
   EXPECT_EQ(sessions->front().runs.front().number, 21u);
   EXPECT_EQ(sessions->front().runs.back().problem, "p");
-  EXPECT_EQ(*(*store)->load_kept_layers(), std::vector<std::string>{"layer"});
+  EXPECT_TRUE((*store)->load_kept_layers()->empty());
+}
+
+// A process that is killed writes nothing more: so does one whose store never gets the batch.
+TEST_F(StoreTest, ARunThatWasNotedIsCountedAlthoughItsBatchNeverCame) {
+  const auto at = [](int seconds) { return WallTime(std::chrono::seconds(seconds)); };
+  {
+    const auto store = Store::open(file_);
+    ASSERT_TRUE(store) << store.error().message;
+    ASSERT_TRUE(await((*store)->put(record("a"))));
+    for (int i = 1; i <= 3; ++i) {
+      RunRecord run;
+      run.number = static_cast<std::uint64_t>(i);
+      run.code = 10 + i;
+      run.ended_at = at(i);
+      run.problem = "a problem\nof two lines";
+      (*store)->note_run({"a", run, run.number});
+    }
+    (*store)->note_run({"gone", RunRecord{}, 1});
+  }
+  std::ofstream(file_ + ".runs.1") << "a 9 0 1 1 0";  // cut in the middle
+  for (int start = 0; start < 2; ++start) {
+    const auto store = Store::open(file_);
+    ASSERT_TRUE(store) << store.error().message;
+    const auto sessions = (*store)->load();
+    ASSERT_EQ(sessions->size(), 1u);
+    EXPECT_EQ(sessions->front().record.info.runs, 3u);
+    EXPECT_EQ(sessions->front().record.info.last_run_at, at(3));
+    ASSERT_EQ(sessions->front().runs.size(), 3u);
+    EXPECT_EQ(sessions->front().runs.back().code, 13);
+    EXPECT_EQ(sessions->front().runs.back().problem, "a problem\nof two lines");
+  }
+}
+
+TEST_F(StoreTest, TheJournalIsEmptyWhenTheBatchIsWritten) {
+  const auto store = Store::open(file_);
+  ASSERT_TRUE(store) << store.error().message;
+  ASSERT_TRUE(await((*store)->put(record("a"))));
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    RunRecord run;
+    run.number = i;
+    run.ended_at = WallTime(std::chrono::seconds(i));
+    (*store)->note_run({"a", run, i});
+    const Store::Batch batch(**store);
+    (*store)->put_run_later("a", run, i);
+  }
+  ASSERT_TRUE(await((*store)->flush()));
+  {
+    const Store::Batch last(**store);
+  }
+  ASSERT_TRUE(await((*store)->flush()));
+  EXPECT_EQ(
+      std::filesystem::file_size(file_ + ".runs.0") + std::filesystem::file_size(file_ + ".runs.1"),
+      0u);
 }
 
 TEST_F(StoreTest, ANewerVersionIsRefused) {

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace glovebox::session {
 namespace {
@@ -60,9 +61,13 @@ Result<std::unique_ptr<TemporaryState>> TemporaryState::make(const std::string& 
     std::string place = stem + "XXXXXX";
     if (::mkdtemp(place.data()) == nullptr) return fail_os(errno, "make {}", place);
     auto lock = lock_own(BorrowedFd(AT_FDCWD), place);
-    if (!lock || !is_at(*lock, place)) continue;
-    TRY_VOID(open_file_at(*lock, kMark, O_CREAT | O_WRONLY | O_EXCL, 0600));
-    return std::unique_ptr<TemporaryState>(new TemporaryState(std::move(place), *std::move(lock)));
+    if (!lock || !is_at(*lock, place)) {
+      (void)::rmdir(place.c_str());  // ours, and empty, if it is still there
+      continue;
+    }
+    std::unique_ptr<TemporaryState> state(new TemporaryState(std::move(place), *std::move(lock)));
+    TRY_VOID(open_file_at(state->lock_, kMark, O_CREAT | O_WRONLY | O_EXCL, 0600));
+    return state;
   }
   return fail(Code::Exhausted, "{}: somebody removes every directory made here", stem);
 }

@@ -115,6 +115,28 @@ TEST(RunRequestTest, ContradictionsAreRefused) {
   EXPECT_EQ(to_start(request).error().code, Code::Invalid);
 }
 
+// "A=B" would set A, and what is behind a zero byte would be left out.
+TEST(Environment, WhatIsNoVariableIsRefusedForABoxAndForARun) {
+  for (const plan::EnvEntry& wrong : std::vector<plan::EnvEntry>{{"A=B", "1"},
+                                                                 {"", "1"},
+                                                                 {std::string("A\0B", 3), "1"},
+                                                                 {"A", std::string("1\0", 2)},
+                                                                 {"1A", "1"},
+                                                                 {std::string(1000, 'A'), "1"}}) {
+    SessionRequest request;
+    request.env = {{"GOOD", "1"}, wrong};
+    EXPECT_EQ(check_values(request).error().code, Code::Invalid) << wrong.name;
+    RunRequest run;
+    run.argv = {"env"};
+    run.env = request.env;
+    EXPECT_EQ(to_start(run).error().code, Code::Invalid) << wrong.name;
+  }
+  RunRequest run;
+  run.argv = {"env"};
+  run.env = {{"A", "B=1\n"}, {"_b2", ""}};
+  EXPECT_EQ(to_start(run)->env, (std::vector<std::string>{"A=B=1\n", "_b2="}));
+}
+
 TEST(SessionRequestTest, IsBounded) {
   SessionRequest request;
   EXPECT_TRUE(check_values(request));
