@@ -36,7 +36,7 @@ ApiError unauthorized() {
                  .code = "UNAUTHORIZED",
                  .message = "invalid or missing header X-EXECD-ACCESS-TOKEN",
                  .more = {},
-                 .headers = {{"WWW-Authenticate", "Bearer"}}};
+                 .headers = {{"WWW-Authenticate", "Bearer realm=\"glovebox\""}}};
   error.more["error"] = "Unauthorized: invalid or missing header X-EXECD-ACCESS-TOKEN";
   return error;
 }

@@ -157,6 +157,7 @@ void read_limits(const toml::table& table, Config& config, Problems& problems) {
   reader.number("upload_bytes", config.upload_bytes, 0, kMostBytes);
   reader.number("json_depth", config.json_depth, 4, 1'000);
   reader.number("connections", config.http.connections, 1, 1'000'000);
+  reader.number("unknown_per_peer", config.http.unknown_per_peer, 1, 1'000'000);
   reader.number("requests", config.http.requests, 1, 1'000'000);
   reader.seconds("idle_seconds", config.http.idle, 1);
   reader.seconds("header_seconds", config.http.header, 1);
@@ -173,6 +174,8 @@ void read_sessions(const toml::table& table, SessionConfig& session, Problems& p
   reader.path("shared_tmp", session.shared_tmp);
   reader.choice("on_stop", {{"keep", [&] { session.on_stop = OnStop::Keep; }},
                             {"delete", [&] { session.on_stop = OnStop::Delete; }}});
+  reader.choice("on_idle", {{"keep", [&] { session.on_idle = OnStop::Keep; }},
+                            {"delete", [&] { session.on_idle = OnStop::Delete; }}});
 }
 
 void read_pool(const toml::table& table, SessionConfig& session, Problems& problems) {

@@ -40,6 +40,7 @@ struct SessionConfig {
   std::chrono::seconds idle_timeout{1'800};
   std::chrono::seconds run_timeout{300};  // 0: none
   OnStop on_stop = OnStop::Keep;
+  OnStop on_idle = OnStop::Keep;  // of a session that was not used for its idle timeout
   std::vector<std::string> allowed_writable = {"/workspace", "/mnt", "/media", "/data"};
   // Where workspaces may be. Empty: everywhere but in what is the service's own.
   std::vector<std::string> allowed_workspaces;

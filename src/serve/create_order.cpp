@@ -135,6 +135,23 @@ void read_env(ObjectReader& reader, CreateOrder& order, BodyProblems& problems, 
   }
 }
 
+// A document as its sender could have written it. The library writes 1.0 as 1E0, which no reader of
+// policies takes for a number.
+std::string document_text(const value& part) {
+  if (const double* number = part.if_double()) return fmt::format("{}", *number);
+  const bool is_object = part.is_object();
+  if (!is_object && !part.is_array()) return boost::json::serialize(part);
+  std::vector<std::string> items;
+  if (is_object) {
+    for (const auto& member : part.as_object()) {
+      items.push_back(boost::json::serialize(member.key()) + ":" + document_text(member.value()));
+    }
+  } else {
+    for (const value& item : part.as_array()) items.push_back(document_text(item));
+  }
+  return fmt::format("{}{}{}", is_object ? '{' : '[', fmt::join(items, ","), is_object ? '}' : ']');
+}
+
 void read_policy(ObjectReader& reader, CreateOrder& order, BodyProblems& problems,
                  Unknown unknown) {
   session::PolicyChoice& policy = order.session.policy;
@@ -152,8 +169,8 @@ void read_policy(ObjectReader& reader, CreateOrder& order, BodyProblems& problem
   policy.name = inner.text("name").value_or("");
   policy.sandbox = inner.text("sandbox").value_or("");
   if (const value* document = inner.find("document")) {
-    policy.document = document->is_object() ? boost::json::serialize(*document)
-                                            : inner.text("document").value_or("");
+    policy.document =
+        document->is_object() ? document_text(*document) : inner.text("document").value_or("");
   }
   if (policy.name.empty() == policy.document.empty()) {
     problems.add("'policy' is a name, or an object with either 'name' or 'document'");
@@ -392,6 +409,8 @@ std::vector<plan::EnvEntry> passed_environment(const EnvPassthrough& rules,
                             ? listed
                             : !listed && !matches_any(kSecretNames, name);
     if (!wanted || matches_any(kOutsideNames, name)) continue;
+    // Functions that a shell exported, for example: a session takes no such names.
+    if (!authority::EnvName::parse(name)) continue;
     if (std::ranges::find(secrets, name) != secrets.end()) continue;
     passed.push_back({name, entry.substr(equals + 1)});
   }

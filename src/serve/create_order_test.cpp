@@ -114,9 +114,17 @@ std::vector<std::string> names(const std::vector<plan::EnvEntry>& entries) {
 }
 
 TEST(PassedEnvironment, FollowsTheRules) {
-  const std::vector<std::string> environment = {
-      "LANG=C",     "MY_TOKEN=1",   "my_api_key=2", "AWS_REGION=3", "EXECD_ACCESS_TOKEN=4",
-      "HOME=/root", "LD_PRELOAD=x", "PLAIN=5",      "OWN=6",        "GLOVEBOX_TOKEN=7"};
+  const std::vector<std::string> environment = {"LANG=C",
+                                                "MY_TOKEN=1",
+                                                "my_api_key=2",
+                                                "AWS_REGION=3",
+                                                "EXECD_ACCESS_TOKEN=4",
+                                                "HOME=/root",
+                                                "LD_PRELOAD=x",
+                                                "PLAIN=5",
+                                                "OWN=6",
+                                                "GLOVEBOX_TOKEN=7",
+                                                "BASH_FUNC_f%%=() {  :; }"};
   const std::vector<std::string> secrets = {"OWN"};
   using testing::ElementsAre;
   using Mode = EnvPassthrough::Mode;

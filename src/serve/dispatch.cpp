@@ -75,6 +75,7 @@ asio::awaitable<Response> dispatch(Service& service, Exchange& exchange) {
     count_request(service, "refused", identity.error().status, start);
     co_return log_refusal(service, request, identity.error());
   }
+  exchange.accept_caller();
   const auto route = find_route(request);
   if (!route) {
     count_request(service, "unknown", route.error().status, start);

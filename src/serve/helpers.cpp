@@ -1,5 +1,6 @@
 #include "serve/helpers.h"
 
+#include "policy/policy.h"
 #include "serve/create_order.h"
 #include "serve/http/date.h"
 
@@ -125,7 +126,8 @@ ApiError os_error(const Error& error) {
       break;
     case EROFS:
     case EACCES:
-    case EPERM: refused.status = 403; break;
+    case EPERM:
+    case EOVERFLOW: refused.status = 403; break;  // the last: its owner is none of the box
     case EEXIST:
     case ENOTEMPTY:
     case EBUSY: refused.status = 409; break;
@@ -173,14 +175,7 @@ Unknown unknown_fields(const Call& call) {
 
 asio::awaitable<Result<json::value, ApiError>> read_json(Call& call, Empty empty) {
   auto body = co_await call.exchange.read_body(call.service.config.body_bytes);
-  if (!body) {
-    const Error& error = body.error();
-    if (error.code != Code::Exhausted) {
-      co_return refuse(400, "INVALID_REQUEST_BODY", "{}", error.message);
-    }
-    const bool late = error.message.find("in time") != std::string::npos;
-    co_return refuse(late ? 408 : 413, late ? "TIMEOUT" : "BODY_TOO_LARGE", "{}", error.message);
-  }
+  if (!body) co_return tl::unexpected(body_refusal(body.error(), "INVALID_REQUEST_BODY"));
   if (body->empty() && empty == Empty::Fine) co_return json::value(json::object());
   co_return parse_json(*body, call.service.config.json_depth);
 }
@@ -282,6 +277,9 @@ json::object session_state(const session::SessionInfo& info) {
   }
   state["env_passthrough"] = {{"mode", label_of(info, "execd.env_mode", "deny")},
                               {"keys", std::move(keys)}};
+  const auto backend = info.effective.backend.value_or(plan::Backend::Process);
+  state["backend"] = policy::to_text(static_cast<policy::Backend>(backend));
+  state["python"] = info.effective.python.has_value();
   if (info.effective.uid) state["uid"] = *info.effective.uid;
   if (info.effective.gid) state["gid"] = *info.effective.gid;
   state["uid_mode"] = label_of(info, "execd.uid_mode", "setpriv");
@@ -326,6 +324,12 @@ json::object event_json(const session::SessionEvent& event) {
   if (!event.policy_digest.empty()) object["policy_digest"] = event.policy_digest;
   if (event.run) object["run"] = run_json(*event.run);
   if (event.end) object["end"] = end_json(*event.end);
+  if (!event.denial.capability.empty()) {
+    object["capability"] = event.denial.capability;
+    object["attempted_action"] = event.denial.action;
+    object["policy_rule"] = event.denial.rule;
+    object["decision"] = "deny";
+  }
   if (!event.detail.empty()) object["detail"] = event.detail;
   return object;
 }

@@ -1,6 +1,6 @@
 #include "serve/json_body.h"
 
-#include <boost/json/parse.hpp>
+#include "authority/strict_json.h"
 
 namespace glovebox::serve {
 namespace {
@@ -10,16 +10,10 @@ constexpr std::string_view kInvalidBody = "INVALID_REQUEST_BODY";
 }  // namespace
 
 Result<boost::json::value, ApiError> parse_json(std::string_view text, std::size_t depth) {
-  boost::json::parse_options options;
-  options.max_depth = depth;
-  boost::json::error_code problem;
-  boost::json::value value =
-      boost::json::parse(boost::json::string_view(text.data(), text.size()), problem, {}, options);
-  if (problem == boost::json::error::too_deep) {
-    return refuse(400, kInvalidBody, "the body is nested deeper than {} levels", depth);
-  }
-  if (problem) return refuse(400, kInvalidBody, "the body is no JSON: {}", problem.message());
-  return value;
+  // How long a body may be was decided when it was read.
+  auto value = authority::parse_strict_json(text, {.max_bytes = text.size(), .max_depth = depth});
+  if (!value) return refuse(400, kInvalidBody, "the body is refused: {}", value.error().message);
+  return *std::move(value);
 }
 
 Result<void, ApiError> BodyProblems::check() const {

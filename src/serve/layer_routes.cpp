@@ -5,6 +5,7 @@
 
 #include <boost/json/array.hpp>
 
+#include <cerrno>
 #include <memory>
 
 #include <unistd.h>
@@ -68,10 +69,26 @@ json::array conflicts_json(const std::vector<workspace::Conflict>& conflicts) {
   return array;
 }
 
+json::array paths_json(const std::vector<std::string>& paths) {
+  return json::array(paths.begin(), paths.end());
+}
+
 json::array held_json(const std::vector<workspace::Held>& held) {
   json::array array;
   for (const workspace::Held& one : held) {
-    array.push_back({{"path", one.path}, {"rule", one.rule}, {"why", one.why}});
+    array.push_back({{"path", one.path},
+                     {"rule", one.rule},
+                     {"class", one.rule_class},
+                     {"why", one.why},
+                     {"paths", paths_json(one.paths)}});
+  }
+  return array;
+}
+
+json::array left_out_json(const std::vector<workspace::LeftOut>& left_out) {
+  json::array array;
+  for (const workspace::LeftOut& one : left_out) {
+    array.push_back({{"rule", one.rule}, {"why", one.why}, {"paths", paths_json(one.paths)}});
   }
   return array;
 }
@@ -86,10 +103,28 @@ Result<session::CommitRequest, ApiError> read_commit(const Call& call, const jso
     request.selection.reject = reader.texts("reject");
     request.selection.accept_paths = reader.texts("accept_risky");
     request.selection.accept_rules = reader.texts("accept_rules");
+    request.selection.accept_classes = reader.texts("accept_classes");
     if (reader.flag("dry_run").value_or(false)) request.act = workspace::Act::DryRun;
   }
   TRY_VOID(problems.check());
   return request;
+}
+
+// What a diff, a commit or an undo is refused with. A session without a layer has none of them,
+// however it is asked; one that was deleted meanwhile is not there.
+ApiError layer_refusal(const Call& call, const std::string& id, const Error& error) {
+  ApiError refused = to_api_error(error);
+  if (error.code == Code::Unsupported) refused.status = 400;
+  if (error.os_errno == ESHUTDOWN) {
+    refused.status = 409;
+    refused.code = "SESSION_ENDED";
+  }
+  if (!call.service.manager.get(id)) {
+    refused.status = 404;
+    refused.code = "SESSION_NOT_FOUND";
+    refused.message = "session not found";
+  }
+  return refused;
 }
 
 asio::awaitable<Result<session::DiffBody>> diff_of(session::Manager& manager, std::string from,
@@ -111,10 +146,7 @@ asio::awaitable<Answer> session_diff(Call& call) {
     if (body.error().code == Code::Exhausted) {
       co_return refuse(413, "DIFF_TOO_LARGE", "{}", body.error().message);
     }
-    if (body.error().code == Code::Unsupported) {
-      co_return refuse(400, "NOT_SUPPORTED", "{}", body.error().message);
-    }
-    co_return tl::unexpected(to_api_error(body.error()));
+    co_return tl::unexpected(layer_refusal(call, info.id, body.error()));
   }
   Response head;
   head.headers = {{"Content-Type", std::string(choice.type)},
@@ -134,12 +166,7 @@ asio::awaitable<Answer> commit_session(Call& call) {
   CO_TRY(session::CommitRequest request, read_commit(call, body));
   const bool dry_run = request.act == workspace::Act::DryRun;
   auto result = co_await call.service.manager.commit(info.id, std::move(request));
-  if (!result) {
-    if (result.error().code == Code::Unsupported) {
-      co_return refuse(400, "NOT_SUPPORTED", "{}", result.error().message);
-    }
-    co_return tl::unexpected(to_api_error(result.error()));
-  }
+  if (!result) co_return tl::unexpected(layer_refusal(call, info.id, result.error()));
   json::object fields = {{"session_id", info.id},
                          {"dry_run", dry_run},
                          {"applied", result->applied.size()},
@@ -152,6 +179,7 @@ asio::awaitable<Answer> commit_session(Call& call) {
   answer["dry_run"] = dry_run;
   answer["applied"] = changes_json(result->applied);
   answer["held"] = held_json(result->held);
+  answer["left_out"] = left_out_json(result->left_out);
   answer["conflicts"] = conflicts_json(result->conflicts);
   if (!result->is_refused()) co_return json_answer(200, answer);
   ApiError refused{.status = 409,
@@ -166,10 +194,9 @@ asio::awaitable<Answer> undo_commit(Call& call) {
   CO_TRY(const session::SessionInfo info, find_session(call));
   auto result = co_await call.service.manager.undo(info.id, layer_of(call.request));
   if (!result) {
-    if (result.error().code == Code::NotFound) {
-      co_return refuse(404, "COMMIT_NOT_FOUND", "{}", result.error().message);
-    }
-    co_return tl::unexpected(to_api_error(result.error()));
+    ApiError refused = layer_refusal(call, info.id, result.error());
+    if (refused.code == "NOT_FOUND") refused.code = "COMMIT_NOT_FOUND";
+    co_return tl::unexpected(std::move(refused));
   }
   audit(call, "undo", {{"session_id", info.id}, {"commit", result->number}});
   json::object answer;

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/run_order.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -97,7 +98,7 @@ session::RunRequest terminal_run(const Call& call, const session::LiveSession& l
   request.shell = session::RunShell::Own;
   request.error_output = session::ErrorOutput::Merged;
   request.input = guest::RunInput::Streamed;
-  request.env = {"TERM=xterm-256color"};
+  request.env = {{"TERM", "xterm-256color"}};
   request.terminal =
       session::RunTerminal{size_of(call.request, "rows", 24), size_of(call.request, "cols", 80)};
   return request;
@@ -116,9 +117,7 @@ Result<session::RunRequest, ApiError> read_start(const Call& call, const SocketM
     request.code = reader.text("code").value_or("");
     if (request.code.empty()) problems.add("'code' is required");
     request.cwd = reader.text("cwd").value_or("");
-    for (const Field& entry : reader.text_map("envs")) {
-      request.env.push_back(entry.name + "=" + entry.value);
-    }
+    request.env = read_variables(reader, problems);
     if (const auto timeout = reader.number("timeout_ms", 1, kMostMilliseconds)) {
       request.timeout = std::chrono::milliseconds(*timeout);
     }

@@ -43,6 +43,16 @@ asio::awaitable<void> feed(std::shared_ptr<session::LiveRun> run, std::string in
 
 }  // namespace
 
+std::vector<plan::EnvEntry> read_variables(ObjectReader& reader, BodyProblems& problems) {
+  std::vector<plan::EnvEntry> variables;
+  for (Field& entry : reader.text_map("envs")) {
+    variables.push_back({std::move(entry.name), std::move(entry.value)});
+  }
+  const auto checked = session::check_environment(variables);
+  if (!checked) problems.add("'envs': {}", checked.error().message);
+  return variables;
+}
+
 Result<RunOrder, ApiError> read_run_order(const Call& call, const json::value& body) {
   RunOrder order;
   BodyProblems problems;
@@ -54,9 +64,7 @@ Result<RunOrder, ApiError> read_run_order(const Call& call, const json::value& b
     order.run.cwd = reader.text("cwd").value_or("");
     order.background = reader.flag("background").value_or(false);
     order.input = reader.text("stdin");
-    for (const Field& entry : reader.text_map("envs")) {
-      order.run.env.push_back(entry.name + "=" + entry.value);
-    }
+    order.run.env = read_variables(reader, problems);
     const auto timeout = reader.number("timeout_seconds", 0, kMostSeconds);
     const std::chrono::seconds most =
         timeout ? std::chrono::seconds(*timeout) : call.service.config.session.run_timeout;

@@ -19,6 +19,9 @@ struct RunOrder {
   std::chrono::seconds resume{0};
 };
 
+// The `envs` of a run. What is no variable is a problem of the body.
+std::vector<plan::EnvEntry> read_variables(ObjectReader& reader, BodyProblems& problems);
+
 Result<RunOrder, ApiError> read_run_order(const Call& call, const boost::json::value& body);
 
 // Starts the run, hands it its input, and follows it to its end.

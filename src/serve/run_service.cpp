@@ -216,6 +216,8 @@ session::ManagerSettings manager_settings(const ServiceSetup& setup,
   settings.max_sessions = config.session.max;
   settings.keep_parked = config.session.pool_size;
   settings.default_idle = config.session.idle_timeout;
+  settings.on_idle = config.session.on_idle == OnStop::Keep ? session::LayerFate::Keep
+                                                            : session::LayerFate::Remove;
   settings.interpreter_roots = config.session.allowed_workspaces;
   settings.most_diff_bytes = config.session.diff_max_bytes;
   settings.most_layer_bytes = config.session.upper_max_bytes;

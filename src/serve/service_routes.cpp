@@ -7,6 +7,7 @@
 #include "serve/helpers.h"
 #include "serve/http/date.h"
 #include "serve/openapi.h"
+#include "session/python_facts.h"
 
 #include <boost/json/array.hpp>
 
@@ -123,6 +124,7 @@ void set_gauges(Service& service) {
   metrics.set("glovebox.http.connections.open", {}, static_cast<double>(http.open_connections));
   metrics.set("glovebox.http.requests.open", {}, static_cast<double>(http.open_requests));
   metrics.set("glovebox.http.refused", {}, static_cast<double>(http.refused));
+  metrics.set("glovebox.http.evicted", {}, static_cast<double>(http.evicted));
   const observe::MachineLoad load = service.meter.read();
   metrics.set("execd.system.cpu.usage", {}, load.cpu_used_percent);
   metrics.set("execd.system.memory.usage_bytes", {}, load.memory_used_mib * 1024 * 1024);
@@ -190,6 +192,10 @@ asio::awaitable<Answer> capabilities(Call& call) {
   }
   hardening["ebpf"] = {{"state", "disabled"}, {"message", "not used"}};
   answer["hardening"] = std::move(hardening);
+  if (const auto python = session::find_default_python()) {
+    answer["python"] = {{"interpreter", python->interpreter},
+                        {"cells_per_worker", python->cells_per_worker()}};
+  }
   co_return json_answer(200, answer);
 }
 

@@ -6,6 +6,7 @@
 #include "serve/room.h"
 #include "serve/run_order.h"
 #include "serve/until_gone.h"
+#include "workspace/text.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
@@ -121,7 +122,7 @@ asio::awaitable<Answer> delete_session(Call& call) {
   const std::string* keep = call.request.find_query("keep_layers");
   const auto fate =
       keep != nullptr && *keep == "true" ? session::LayerFate::Keep : session::LayerFate::Remove;
-  // Such layers are nobody's afterwards, and count for everybody.
+  // Such layers are on the host afterwards, out of the reach of this interface.
   if (fate == session::LayerFate::Keep && !call.identity.may(Scope::Admin)) {
     co_return refuse(403, "FORBIDDEN", "keep_layers needs the scope admin");
   }
@@ -137,7 +138,14 @@ asio::awaitable<Answer> delete_session(Call& call) {
     co_return refuse(500, "RUNTIME_ERROR", "{}", removed.error().message);
   }
   audit(call, "delete", {{"session_id", info.id}});
-  co_return empty_answer();
+  if (fate == session::LayerFate::Remove) co_return empty_answer();
+  json::array kept;
+  for (const session::KeptLayer& one : *removed) {
+    kept.push_back({{"layer", one.layer.id},
+                    {"workspace", workspace::printable(one.layer.origin)},
+                    {"changes", one.changes}});
+  }
+  co_return json_answer(200, {{"kept", std::move(kept)}});
 }
 
 asio::awaitable<Answer> session_report(Call& call) {

@@ -18,6 +18,7 @@
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 
 #include <fcntl.h>
@@ -44,7 +45,13 @@ ApiError state_refusal(const Error& error) {
       break;
     case Code::NotFound: refused.status = 404; break;
     case Code::Exhausted: refused.status = 409; break;
-    case Code::Os: break;
+    case Code::Os:
+      // Its box ended while this waited for it: by its own, or because the session is deleted.
+      if (error.os_errno == ESHUTDOWN) {
+        refused.status = 409;
+        refused.code = "SESSION_ENDED";
+      }
+      break;
   }
   return refused;
 }
@@ -159,11 +166,7 @@ asio::awaitable<Result<Spooled, ApiError>> spool_body(Call& call) {
   while (true) {
     const std::span<char> space(buffer.get(), kBuffer);
     const auto got = co_await call.exchange.read_some(space);
-    if (!got) {
-      const bool late = got.error().code == Code::Exhausted;
-      co_return refuse(late ? 408 : 400, late ? "TIMEOUT" : "INVALID_FILE", "{}",
-                       got.error().message);
-    }
+    if (!got) co_return tl::unexpected(body_refusal(got.error(), "INVALID_FILE"));
     if (*got == 0) break;
     received += *got;
     if (config.upload_bytes > 0 && received > config.upload_bytes) {
@@ -314,7 +317,7 @@ asio::awaitable<Answer> restore_session(Call& call) {
     co_return tl::unexpected(state_refusal(restored.error()));
   }
   audit(call, "restore", {{"session_id", restored->info.id}});
-  json::object answer = session_summary(restored->info);
+  json::object answer = session_state(restored->info);
   answer["state"] = kinds_json(restored->state);
   answer["tag"] = restored->tag;
   co_return json_answer(201, answer);

@@ -204,11 +204,7 @@ class Uploader {
     if (!buffer_) buffer_ = std::make_unique<char[]>(kBuffer);
     const std::span<char> space(buffer_.get(), kBuffer);
     auto got = co_await call_.exchange.read_some(space);
-    if (!got) {
-      const bool late = got.error().code == Code::Exhausted;
-      co_return refuse(late ? 408 : 400, late ? "TIMEOUT" : "INVALID_FILE", "{}",
-                       got.error().message);
-    }
+    if (!got) co_return tl::unexpected(body_refusal(got.error(), "INVALID_FILE"));
     received_ += *got;
     const Config& config = call_.service.config;
     if (config.upload_bytes > 0 && received_ > config.upload_bytes) {

@@ -129,6 +129,7 @@ Connection::Connection(Server& server, Stream::Socket socket, Peer peer,
 
 void Connection::wait_for(Wait what, std::chrono::milliseconds patience) {
   waiting_ = what;
+  if (what == Wait::Idle) idle_since_ = Clock::now();
   deadline_ = what == Wait::Nothing ? Clock::time_point::max() : Clock::now() + patience;
 }
 
@@ -148,6 +149,11 @@ void Connection::cut() {
   boost::system::error_code ignored;
   stream_.socket().shutdown(Stream::Socket::shutdown_both, ignored);
   stream_.socket().cancel(ignored);
+}
+
+void Connection::evict() {
+  is_evicted_ = true;
+  cut();
 }
 
 asio::awaitable<void> Connection::turn_away() {
@@ -190,8 +196,9 @@ asio::awaitable<std::optional<Response>> Connection::read_head() {
   parser_->header_limit(static_cast<std::uint32_t>(server_.limits_.header_bytes));
   parser_->body_limit(boost::none);
   const bool has_bytes = buffer_.size() > 0;
+  // One that is not known has no time to be idle: there is one deadline for the whole head.
   wait_for(has_bytes ? Wait::Head : Wait::Idle,
-           has_bytes ? server_.limits_.header : server_.limits_.idle);
+           has_bytes || !is_known_ ? server_.limits_.header : server_.limits_.idle);
   for (;;) {
     if (buffer_.size() > 0) {
       boost::system::error_code problem;
@@ -211,7 +218,8 @@ asio::awaitable<std::optional<Response>> Connection::read_head() {
       }
       co_return already_sent();
     }
-    if (waiting_ == Wait::Idle) wait_for(Wait::Head, server_.limits_.header);
+    if (waiting_ == Wait::Idle && is_known_) wait_for(Wait::Head, server_.limits_.header);
+    waiting_ = Wait::Head;
   }
   wait_for(Wait::Nothing, {});
   co_return std::nullopt;
@@ -255,7 +263,7 @@ std::optional<Response> Connection::take_request() {
 }
 
 asio::awaitable<Response> Connection::handle() {
-  if (server_.counts_.open_requests >= server_.limits_.requests) {
+  if (!server_.has_room_for_request(peer_)) {
     ++server_.counts_.refused;
     Response busy = refusal(429, "TOO_MANY_REQUESTS", "too many requests at the same time");
     busy.headers.push_back({"Retry-After", "1"});
@@ -315,8 +323,9 @@ asio::awaitable<Connection::After> Connection::answer(Response response) {
 }
 
 asio::awaitable<bool> Connection::drain_body() {
-  // A client that waits for "100 Continue" has not sent its body and may never do so.
-  if (continue_wanted_ || body_broke_) co_return false;
+  // A client that waits for "100 Continue" has not sent its body and may never do so. For the body
+  // of a caller that is not known nothing waits.
+  if (continue_wanted_ || body_broke_ || !is_known_) co_return false;
   if (request_.content_length && *request_.content_length > kMostDrained) co_return false;
   std::array<char, 16 << 10> away;
   std::size_t drained = 0;
@@ -368,7 +377,7 @@ std::size_t Connection::feed_parser(boost::system::error_code& problem) {
 
 tl::unexpected<Error> Connection::late_body() {
   body_broke_ = true;
-  return fail(Code::Exhausted, "the body did not come in time");
+  return fail_os(ETIMEDOUT, "the body did not come in time");
 }
 
 asio::awaitable<Result<std::size_t>> Connection::read_some(std::span<char> into) {

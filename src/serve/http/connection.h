@@ -40,7 +40,17 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   // Instead of run(), when there are too many connections.
   asio::awaitable<void> turn_away();
 
+  const Peer& peer() const { return peer_; }
+  bool is_known() const { return is_known_; }
+  bool is_idle() const { return waiting_ == Wait::Idle; }
+  // Of a known one when it last became idle, else when it was accepted.
+  Clock::time_point since() const { return is_known_ ? idle_since_ : accepted_; }
+  // Ends it to make room for another. It is counted no more, and goes when its coroutine does.
+  void evict();
+  bool is_evicted() const { return is_evicted_; }
+
   const Request& request() const override { return request_; }
+  void accept_caller() override { is_known_ = true; }
   Request& request() override { return request_; }
   asio::awaitable<Result<std::string>> read_body(std::size_t limit) override;
   asio::awaitable<Result<std::size_t>> read_some(std::span<char> into) override;
@@ -86,6 +96,10 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   std::optional<Parser> parser_;
   Request request_;
 
+  const Clock::time_point accepted_ = Clock::now();
+  Clock::time_point idle_since_ = accepted_;
+  bool is_known_ = false;
+  bool is_evicted_ = false;
   Wait waiting_ = Wait::Nothing;
   Clock::time_point deadline_ = Clock::time_point::max();
   bool timed_out_ = false;

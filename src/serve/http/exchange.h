@@ -56,7 +56,12 @@ class Exchange {
   virtual const Request& request() const = 0;
   virtual Request& request() = 0;
 
-  // The whole body; more than `limit` bytes is Code::Exhausted.
+  // The caller is one that the handler knows. Until this was said once, the connection may be ended
+  // to make room for others (server.h).
+  virtual void accept_caller() = 0;
+
+  // The whole body. More than `limit` bytes is Code::Exhausted, one that did not come in time is
+  // ETIMEDOUT (body_refusal() in message.h makes the answer of both).
   virtual asio::awaitable<Result<std::string>> read_body(std::size_t limit) = 0;
   // Some bytes of it, 0 at its end.
   virtual asio::awaitable<Result<std::size_t>> read_some(std::span<char> into) = 0;

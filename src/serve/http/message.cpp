@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 namespace glovebox::serve {
 namespace {
@@ -95,6 +96,22 @@ Response to_response(const ApiError& error) {
   Response response = json_answer(error.status, body);
   response.headers.insert(response.headers.end(), error.headers.begin(), error.headers.end());
   return response;
+}
+
+ApiError body_refusal(const Error& error, std::string_view otherwise) {
+  ApiError refused{.status = 400,
+                   .code = std::string(otherwise),
+                   .message = error.message,
+                   .more = {},
+                   .headers = {}};
+  if (error.code == Code::Exhausted) {
+    refused.status = 413;
+    refused.code = "BODY_TOO_LARGE";
+  } else if (error.os_errno == ETIMEDOUT) {
+    refused.status = 408;
+    refused.code = "TIMEOUT";
+  }
+  return refused;
 }
 
 std::string_view reason_of(int status) {

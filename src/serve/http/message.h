@@ -30,6 +30,10 @@ struct Field {
 // Who is on the other side: of a unix socket the kernel says who connected.
 struct Peer {
   std::string address;  // "127.0.0.1:5000", "unix"
+  // Whose connections are counted together: the address without its port, of IPv6 the network of 64
+  // bits that one host has to itself.
+  std::string host;
+  bool is_local = false;  // of a unix socket
   std::optional<uid_t> uid;
 };
 
@@ -87,6 +91,10 @@ tl::unexpected<ApiError> refuse(int status, std::string_view code, fmt::format_s
                .headers = {}});
 }
 Response to_response(const ApiError& error);
+
+// What a request is refused with whose body could not be read (Exchange::read_body, read_some): 408
+// late, 413 too large, else 400 with the code `otherwise`.
+ApiError body_refusal(const Error& error, std::string_view otherwise);
 
 using Answer = Result<Response, ApiError>;
 

@@ -8,7 +8,9 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,27 +24,31 @@ constexpr std::chrono::milliseconds kSweep{250};
 // So many at once, then everybody else gets a turn.
 constexpr int kMostAcceptedAtOnce = 32;
 constexpr std::chrono::milliseconds kPause{100};
+constexpr std::size_t kNetworkBytes = 8;  // of an IPv6 address
 
 Peer peer_of(int fd, SocketFamily family, const sockaddr_storage& address) {
   Peer peer;
   if (family == SocketFamily::Unix) {
     ucred who{};
     socklen_t size = sizeof(who);
-    peer.address = "unix";
+    peer.address = peer.host = "unix";
+    peer.is_local = true;
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0) peer.uid = who.uid;
     return peer;
   }
   if (address.ss_family == AF_INET) {
     const auto* name = reinterpret_cast<const sockaddr_in*>(&address);
-    peer.address =
-        fmt::format("{}:{}", asio::ip::address_v4(ntohl(name->sin_addr.s_addr)).to_string(),
-                    ntohs(name->sin_port));
+    peer.host = asio::ip::address_v4(ntohl(name->sin_addr.s_addr)).to_string();
+    peer.address = fmt::format("{}:{}", peer.host, ntohs(name->sin_port));
   } else {
     const auto* name = reinterpret_cast<const sockaddr_in6*>(&address);
     asio::ip::address_v6::bytes_type bytes;
     std::copy_n(name->sin6_addr.s6_addr, bytes.size(), bytes.begin());
-    peer.address =
-        fmt::format("[{}]:{}", asio::ip::address_v6(bytes).to_string(), ntohs(name->sin6_port));
+    const asio::ip::address_v6 host(bytes);
+    peer.address = fmt::format("[{}]:{}", host.to_string(), ntohs(name->sin6_port));
+    // An IPv4 address in IPv6 clothes is one host; all of them together are one network.
+    if (!host.is_v4_mapped()) std::fill(bytes.begin() + kNetworkBytes, bytes.end(), 0);
+    peer.host = asio::ip::address_v6(bytes).to_string();
   }
   return peer;
 }
@@ -72,7 +78,10 @@ asio::awaitable<void> Server::accept_from(std::shared_ptr<Listener> listener) {
         co_await listener->descriptor.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
     if (draining_) co_return;
     if (!problem && accept_waiting(*listener) == Accepted::Fine) continue;
-    // Out of descriptors or memory: the connection waits until others have ended.
+    // Out of descriptors or memory: the connection waits until others have ended, and one that can
+    // be spared does.
+    Connection* expendable = find_expendable(Among::All);
+    if (expendable != nullptr) evict(*expendable);
     pause.expires_after(kPause);
     (void)co_await pause.async_wait(kTuple);
   }
@@ -106,9 +115,71 @@ Server::Accepted Server::accept_waiting(Listener& listener) {
   return Accepted::Fine;
 }
 
+Connection* Server::oldest_unknown(std::string_view host) const {
+  Connection* oldest = nullptr;
+  for (Connection* one : connections_) {
+    if (one->is_evicted() || one->is_known() || one->peer().host != host) continue;
+    if (oldest == nullptr || one->since() < oldest->since()) oldest = one;
+  }
+  return oldest;
+}
+
+Connection* Server::find_expendable(Among which) const {
+  std::map<std::string_view, std::size_t> unknown;
+  Connection* idle = nullptr;
+  for (Connection* one : connections_) {
+    if (one->is_evicted() || (which == Among::Remote && one->peer().is_local)) continue;
+    if (!one->is_known()) {
+      ++unknown[one->peer().host];
+    } else if (one->is_idle() && (idle == nullptr || one->since() < idle->since())) {
+      idle = one;
+    }
+  }
+  if (unknown.empty()) return idle;
+  const auto count = [](const auto& one) { return one.second; };
+  return oldest_unknown(std::ranges::max_element(unknown, {}, count)->first);
+}
+
+void Server::evict(Connection& connection) {
+  ++counts_.evicted;
+  connection.evict();
+}
+
+Server::Room Server::make_room(const Peer& peer) {
+  // Nothing to count while there are few.
+  const std::size_t remote_room = for_remote(limits_, limits_.connections);
+  if (connections_.size() < std::min(limits_.unknown_per_peer, remote_room)) return Room::Made;
+  std::size_t all = 0;
+  std::size_t remote = 0;
+  std::size_t unknown = 0;  // of this address
+  for (const Connection* one : connections_) {
+    if (one->is_evicted()) continue;
+    ++all;
+    if (!one->peer().is_local) ++remote;
+    if (!one->is_known() && one->peer().host == peer.host) ++unknown;
+  }
+  if (!peer.is_local && unknown >= limits_.unknown_per_peer) {
+    evict(*oldest_unknown(peer.host));
+    --all;
+    --remote;
+  }
+  const bool is_remote_full = !peer.is_local && remote >= remote_room;
+  if (!is_remote_full && all < limits_.connections) return Room::Made;
+  // What is kept for local ones is theirs; what they have beyond it is not.
+  Connection* expendable = find_expendable(is_remote_full ? Among::Remote : Among::All);
+  if (expendable == nullptr) return Room::None;
+  evict(*expendable);
+  return Room::Made;
+}
+
+bool Server::has_room_for_request(const Peer& peer) const {
+  const std::size_t most = peer.is_local ? limits_.requests : for_remote(limits_, limits_.requests);
+  return counts_.open_requests < most;
+}
+
 asio::awaitable<void> Server::serve(std::shared_ptr<Connection> connection) {
   ++counts_.connections;
-  if (connections_.size() >= limits_.connections) {
+  if (make_room(connection->peer()) == Room::None) {
     ++counts_.refused;
     co_await connection->turn_away();
     co_return;
