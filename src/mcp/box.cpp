@@ -82,14 +82,16 @@ std::string BoxMaker::limit_memory(session::SessionRequest& request) const {
   return fmt::format("{0}MB limit={0}MB (75% of host {1}MB)", most / kMega, host / kMega);
 }
 
-Result<BoxMaker::Drafted> BoxMaker::draft(const Profile& profile) const {
+Result<BoxMaker::Drafted> BoxMaker::draft(const Profile& profile) {
   TRY(BoxOrder order, make_order(profile, settings_.extra, host_));
   for (const std::string& root : order.missing_roots) {
     TRY_VOID(session::make_directories_for(root));
   }
   Drafted drafted;
   drafted.box = std::make_unique<Box>();
+  for (const std::string& name : order.held_names) TRY_VOID(name_keeper_.add_name(name));
   TRY(drafted.box->held, Placeholders::make(order.held_names));
+  drafted.box->covered = look_at_covered(order, host_);
   drafted.request = std::move(order.request);
   drafted.has_network = !order.network.empty();
   add_variables(profile, drafted.request);
@@ -103,8 +105,15 @@ Result<BoxMaker::Drafted> BoxMaker::draft(const Profile& profile) const {
   return drafted;
 }
 
+bool BoxMaker::has_sandbox(const Box& box, const Profile& profile) const {
+  if (!(box.profile == profile)) return false;
+  // What cannot be enforced any more is told when the next box is made.
+  return is_still_covered(profile, settings_.extra, host_, box.covered).value_or(false);
+}
+
 Result<void> BoxMaker::attach(Box& box, const std::string& id) {
   box.id = id;
+  TRY_VOID(name_keeper_.add_boxes());
   TRY(box.live, manager_->attach(id));
   return {};
 }

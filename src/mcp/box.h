@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mcp/checkpoint_place.h"
+#include "mcp/name_keeper.h"
 #include "mcp/placeholders.h"
 #include "mcp/profile_request.h"
 #include "mcp/worker.h"
@@ -26,6 +27,7 @@ enum class Writes : std::uint8_t { Direct, Layered };
 
 struct BoxSettings {
   std::string launcher;
+  std::vector<std::string> name_keeper;  // the command of NameKeeper
   ExtraTerms extra;
   Writes writes = Writes::Direct;
   std::vector<std::string> passed_env;  // names of variables to pass on
@@ -42,6 +44,7 @@ struct Box {
   std::shared_ptr<session::LiveSession> live;
   Profile profile;
   Placeholders held;
+  std::vector<CoveredPlace> covered;  // what its covers lie on
   // The sandbox allows the network and this build cannot give it.
   bool lacks_network = false;
   std::vector<std::string> interpreters;
@@ -56,7 +59,11 @@ class RealHost final : public HostView {
   std::optional<Kind> look_at(const std::string& path) const override;
   bool is_placeholder(const std::string& path) const override;
   std::string resolve(const std::string& path) const override;
-  Result<std::vector<std::string>> matches(const std::string& glob) const override;
+  bool is_link(const std::string& path) const override;
+  Result<std::optional<std::string>> read_small_file(const std::string& path) const override;
+  Result<std::vector<std::string>> matches(const DenyGlob& glob, const std::string& root,
+                                           std::span<const std::string> kept) const override;
+  FileId identify(const std::string& path) const override;
   std::string home() const override;
   std::string variable(std::string_view name) const override;
 };
@@ -66,7 +73,7 @@ class RealHost final : public HostView {
 class BoxMaker {
  public:
   BoxMaker(asio::io_context& loop, BoxSettings settings)
-      : loop_(loop), settings_(std::move(settings)) {}
+      : loop_(loop), settings_(std::move(settings)), name_keeper_(settings_.name_keeper) {}
   ~BoxMaker();
   BoxMaker(const BoxMaker&) = delete;
   BoxMaker& operator=(const BoxMaker&) = delete;
@@ -74,6 +81,9 @@ class BoxMaker {
   // A box under exactly this sandbox, or an error. Never under a wider one; without the network if
   // this build has none to give.
   asio::awaitable<Result<std::unique_ptr<Box>>> make(Profile profile);
+  // Whether a box still has exactly the sandbox that a call asks for: the same profile, and nothing
+  // on the host has come to match a denied pattern or taken the place of what is covered.
+  bool has_sandbox(const Box& box, const Profile& profile) const;
   // Boxes that begin with the files of `parent`, under exactly its sandbox: all of them, or none.
   // The parent may get a fresh box itself (Manager::fork): refresh() takes that up.
   asio::awaitable<Result<std::vector<std::unique_ptr<Box>>>> fork(const Box& parent,
@@ -107,7 +117,7 @@ class BoxMaker {
     bool has_network = false;
   };
   Result<void> open();
-  Result<Drafted> draft(const Profile& profile) const;
+  Result<Drafted> draft(const Profile& profile);
   Result<void> attach(Box& box, const std::string& id);
   asio::thread_pool& pool();
   void add_variables(const Profile& profile, session::SessionRequest& request) const;
@@ -117,6 +127,7 @@ class BoxMaker {
 
   asio::io_context& loop_;
   BoxSettings settings_;
+  NameKeeper name_keeper_;
   RealHost host_;
   std::unique_ptr<session::TemporaryState> state_;
   std::deque<session::SessionEvent> denials_;

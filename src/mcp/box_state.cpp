@@ -62,6 +62,7 @@ asio::awaitable<Result<std::vector<std::unique_ptr<Box>>>> BoxMaker::fork(
 Result<bool> BoxMaker::refresh(Box& box) {
   TRY(std::shared_ptr<session::LiveSession> live, manager_->attach(box.id));
   if (live == box.live) return false;
+  TRY_VOID(name_keeper_.add_boxes());
   box.live = std::move(live);
   return true;
 }

@@ -85,10 +85,17 @@ Result<Network> read_network(std::string_view text) {
   return fail(Code::Invalid, "unknown network '{}'", text);
 }
 
+// The network is only the client's word where the files are.
+void take_external(Profile& profile, External external) {
+  const bool is_full = external == External::FullAccess;
+  profile.reach = is_full ? Reach::FullAccess : Reach::ReadAll;
+  if (!is_full) profile.network = Network::Off;
+}
+
 // Reads permissionProfile into a profile whose cwd is known.
 class ProfileReader {
  public:
-  explicit ProfileReader(Profile& profile) : profile_(profile) {}
+  ProfileReader(Profile& profile, External external) : profile_(profile), external_(external) {}
 
   Result<void> read(const json::value& value) {
     TRY(Fields fields, Fields::of(value, "permissionProfile"));
@@ -101,7 +108,7 @@ class ProfileReader {
     TRY(const std::string_view network, fields.text("network"));
     TRY(profile_.network, read_network(network));
     if (type == "external") {
-      profile_.reach = Reach::FullAccess;
+      take_external(profile_, external_);
       return fields.finish();
     }
     if (type != "managed") return fail(Code::Invalid, "unknown permissionProfile type '{}'", type);
@@ -168,10 +175,13 @@ class ProfileReader {
       if (access != Access::Deny) {
         return fail(Code::Invalid, "glob pattern entries only support deny access");
       }
-      if (!pattern.starts_with('/')) {
-        return fail(Code::Invalid, "glob pattern is not absolute: {}", pattern);
+      // Codex's own words for places, which it replaces before it sends a pattern.
+      if (pattern.find("://") != std::string_view::npos) {
+        return fail(Code::Unsupported, "glob pattern is not a path: {}", pattern);
       }
-      profile_.deny_globs.emplace_back(pattern);
+      profile_.deny_globs.push_back(pattern.starts_with('/')
+                                        ? std::string(pattern)
+                                        : fmt::format("{}/{}", profile_.cwd, pattern));
       return {};
     }
     if (type != "special") return fail(Code::Invalid, "unknown path type '{}'", type);
@@ -238,6 +248,7 @@ class ProfileReader {
   }
 
   Profile& profile_;
+  External external_;
   bool can_read_ = false;
   bool root_is_denied_ = false;
 };
@@ -296,7 +307,7 @@ Result<void> read_workspace_policy(Fields& fields, Profile& profile) {
 }
 
 // sandboxPolicy, of the releases before permissionProfile.
-Result<void> read_policy(const json::value& value, Profile& profile) {
+Result<void> read_policy(const json::value& value, External external, Profile& profile) {
   TRY(Fields fields, Fields::of(value, "sandboxPolicy"));
   TRY(const std::string_view type, fields.text("type"));
   if (type == "danger-full-access") {
@@ -305,11 +316,11 @@ Result<void> read_policy(const json::value& value, Profile& profile) {
     return fields.finish();
   }
   if (type == "external-sandbox") {
-    profile.reach = Reach::FullAccess;
     if (const json::value* network = fields.find("network_access")) {
       TRY(const std::string_view text, authority::json_text(*network, "network_access"));
       TRY(profile.network, read_network(text));
     }
+    take_external(profile, external);
     return fields.finish();
   }
   if (type != "read-only" && type != "workspace-write") {
@@ -337,7 +348,7 @@ Profile without_protected(Profile profile) {
   return profile;
 }
 
-Result<Profile> read_state(const json::value& value) {
+Result<Profile> read_state(const json::value& value, External external) {
   TRY(Fields fields, Fields::of(value, "sandbox state"));
   TRY(const std::string_view cwd, fields.text("sandboxCwd"));
   Profile profile;
@@ -353,8 +364,8 @@ Result<Profile> read_state(const json::value& value) {
     return fail(Code::Invalid, "missing field `sandboxPolicy` or `permissionProfile`");
   }
   Profile other = profile;
-  if (current != nullptr) TRY_VOID(ProfileReader(profile).read(*current));
-  if (older != nullptr) TRY_VOID(read_policy(*older, other));
+  if (current != nullptr) TRY_VOID(ProfileReader(profile, external).read(*current));
+  if (older != nullptr) TRY_VOID(read_policy(*older, external, other));
   normalize(profile);
   normalize(other);
   if (current == nullptr) return other;
@@ -372,14 +383,14 @@ Result<Profile> told(Result<Profile> read) {
 
 }  // namespace
 
-Result<std::optional<Profile>> read_codex_state(const json::object& meta) {
+Result<std::optional<Profile>> read_codex_state(const json::object& meta, External external) {
   const json::value* first = meta.if_contains(kStateMeta);
   const json::value* second = meta.if_contains(kState);
   if (first == nullptr) std::swap(first, second);
   if (first == nullptr) return std::nullopt;
-  TRY(Profile profile, told(read_state(*first)));
+  TRY(Profile profile, told(read_state(*first, external)));
   if (second != nullptr) {
-    TRY(const Profile other, told(read_state(*second)));
+    TRY(const Profile other, told(read_state(*second, external)));
     if (other != profile) {
       return fail(Code::Invalid, "failed to parse Codex sandbox state metadata: {} and {} disagree",
                   kStateMeta, kState);

@@ -13,6 +13,7 @@
 
 #include <boost/json/object.hpp>
 
+#include <cstdint>
 #include <optional>
 
 namespace glovebox::mcp {
@@ -21,8 +22,14 @@ namespace glovebox::mcp {
 inline constexpr std::string_view kStateMeta = "codex/sandbox-state-meta";
 inline constexpr std::string_view kState = "codex/sandbox-state";
 
+// What a profile of the type `external` gets: one whose sandbox another program is said to enforce.
+// Codex's own sandbox makes it read-only without network, whatever the payload says about that;
+// FullAccess takes the client at its word.
+enum class External : std::uint8_t { ReadOnly, FullAccess };
+
 // What `_meta` of a call says. Nothing: it has no payload. Messages of errors begin with "failed to
 // parse Codex sandbox state metadata".
-Result<std::optional<Profile>> read_codex_state(const boost::json::object& meta);
+Result<std::optional<Profile>> read_codex_state(const boost::json::object& meta,
+                                                External external = External::ReadOnly);
 
 }  // namespace glovebox::mcp

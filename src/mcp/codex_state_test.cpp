@@ -71,12 +71,40 @@ TEST(CodexState, WorkspaceWrite) {
   EXPECT_EQ(profile.entries, expected);
 }
 
+// As Codex's own sandbox: read-only, and no network whatever the payload says.
+TEST(CodexState, ExternalIsReadOnlyUnlessToldOtherwise) {
+  const std::string current = profile_payload(R"({"type":"external","network":"enabled"})");
+  const std::string older =
+      R"({"sandboxPolicy":{"type":"external-sandbox","network_access":"enabled"},"sandboxCwd":"/ws"})";
+  for (const std::string& payload : {current, older}) {
+    const auto strict = read_codex_state(meta_of(payload));
+    ASSERT_TRUE(strict && *strict) << payload;
+    EXPECT_EQ((*strict)->reach, Reach::ReadAll);
+    EXPECT_EQ((*strict)->network, Network::Off);
+    const auto trusted = read_codex_state(meta_of(payload), External::FullAccess);
+    ASSERT_TRUE(trusted && *trusted) << payload;
+    EXPECT_EQ((*trusted)->reach, Reach::FullAccess);
+    EXPECT_EQ((*trusted)->network, Network::On);
+  }
+}
+
+TEST(CodexState, GlobsBelongToTheDirectory) {
+  const Profile profile = read(managed(
+      R"({"path":{"type":"special","value":{"kind":"root"}},"access":"read"},
+         {"path":{"type":"glob_pattern","pattern":"*.env"},"access":"deny"})"));
+  EXPECT_EQ(profile.deny_globs, std::vector<std::string>{profile.cwd + "/*.env"});
+  EXPECT_NE(
+      problem(managed(
+          R"({"path":{"type":"glob_pattern","pattern":"codex-project-roots://x/*"},"access":"deny"})")),
+      "");
+}
+
 TEST(CodexState, FullAccessExternalAndUnrestricted) {
   const Profile disabled = read(profile_payload(R"({"type":"disabled"})"));
   EXPECT_EQ(disabled.reach, Reach::FullAccess);
   EXPECT_EQ(disabled.network, Network::On);
   const Profile external = read(profile_payload(R"({"type":"external","network":"restricted"})"));
-  EXPECT_EQ(external.reach, Reach::FullAccess);
+  EXPECT_EQ(external.reach, Reach::ReadAll);
   EXPECT_EQ(external.network, Network::Off);
   const Profile open = read(profile_payload(
       R"({"type":"managed","file_system":{"type":"unrestricted"},"network":"restricted"})"));

@@ -17,6 +17,8 @@ Act decide_poll(Phase phase, Meta meta) {
 
 Act decide_code(const Input& input, Phase phase, Meta meta) {
   if (!is_usable(meta)) return Act::Refuse;
+  // An answer is never code, whatever has become of who asked.
+  if (input.kind == Input::Kind::Code && phase == Phase::Missed) return Act::Discard;
   if (meta == Meta::Changed && is_live(phase)) return Act::ChangeRun;
   if (input.kind == Input::Kind::Interrupt && is_live(phase)) return Act::InterruptRun;
   if (phase == Phase::Pending) return Act::Busy;

@@ -32,6 +32,7 @@ enum class Phase : std::uint8_t {
   Waiting,  // code of its own waits for standard input
   Pending,  // code is running
   Settled,  // code has ended by itself, and that was not told yet
+  Missed,   // the last reply had a prompt, and nothing waits for the answer any more
   Ended,    // the session has ended, and that was not told yet
 };
 
@@ -49,6 +50,7 @@ enum class Act : std::uint8_t {
   InterruptRun,  // interrupt what runs, then run the code
   ChangeRun,     // end the box because the sandbox changed, and run the code in another
   Input,         // hand the text to the code that waits for it
+  Discard,       // the text was for code that no longer waits: tell what there is, and that
   Busy,          // leave everything as it is and say so
 };
 

@@ -5,13 +5,14 @@
 namespace glovebox::mcp {
 namespace {
 
-constexpr Phase kPhases[] = {Phase::None,    Phase::Idle,    Phase::Waiting,
-                             Phase::Pending, Phase::Settled, Phase::Ended};
+constexpr Phase kPhases[] = {Phase::None,    Phase::Idle,  Phase::Waiting, Phase::Pending,
+                             Phase::Settled, Phase::Ended, Phase::Missed};
 constexpr Meta kMetas[] = {Meta::Missing, Meta::Unusable, Meta::Same, Meta::Changed};
 constexpr const char* kInputs[] = {"", "\x03", "\x04", "\x03x", "\x04x", "x"};
 
 bool starts_or_runs(Act act) {
-  return act != Act::Refuse && act != Act::Report && act != Act::Interrupt && act != Act::Busy;
+  return act != Act::Refuse && act != Act::Report && act != Act::Interrupt && act != Act::Busy &&
+         act != Act::Discard;
 }
 
 TEST(Decide, NothingRunsOrStartsUnderASandboxThatIsNotKnown) {
@@ -30,6 +31,14 @@ TEST(Decide, CodeNeverRunsInABoxUnderAnotherSandbox) {
       EXPECT_EQ(decide(parse_input(input), phase, Meta::Changed), Act::ChangeRun);
     }
   }
+}
+
+TEST(Decide, AnAnswerThatComesTooLateIsNeverCode) {
+  for (const Meta meta : {Meta::Same, Meta::Changed}) {
+    EXPECT_EQ(decide(parse_input("x"), Phase::Missed, meta), Act::Discard);
+  }
+  EXPECT_EQ(decide(parse_input("\x03x"), Phase::Missed, Meta::Same), Act::InterruptRun)
+      << "code that says so is code";
 }
 
 TEST(Decide, WhatIsThereCanAlwaysBeReadAndStopped) {

@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <tuple>
+#include <utility>
 
 namespace glovebox::mcp {
 namespace {
@@ -26,9 +28,11 @@ using serve::Response;
 
 constexpr std::string_view kPath = "/mcp";
 constexpr std::size_t kMaxClients = 16;
-// A client that has said nothing for so long, and waits for nothing, is forgotten.
+// A client that has said nothing for so long, and waits for nothing, is ended.
 constexpr std::chrono::minutes kIdle{60};
 constexpr std::chrono::seconds kSweep{30};
+// So many clients that were ended without asking for it are told why when they come back.
+constexpr std::size_t kMostRemembered = 256;
 
 struct Client;
 
@@ -69,6 +73,18 @@ bool takes_events(const serve::Request& request) {
   return accept != nullptr && accept->find("text/event-stream") != std::string::npos;
 }
 
+// A caller without a good token. What the service's own clients look for in a 401 (serve/auth.cpp)
+// means nothing to a client of MCP.
+Response auth_refusal(const serve::ApiError& error) {
+  if (error.status != 401) return serve::to_response(error);
+  Response refused =
+      rpc_error(401, nullptr, kInvalidRequest,
+                "send 'Authorization: Bearer TOKEN', with the token that this server "
+                "was started with ($GLOVEBOX_MCP_TOKEN or --token-file)");
+  refused.headers.insert(refused.headers.end(), error.headers.begin(), error.headers.end());
+  return refused;
+}
+
 std::string progress_token(const json::object& params) {
   const json::value* meta = params.if_contains("_meta");
   if (meta == nullptr || !meta->is_object()) return {};
@@ -103,14 +119,17 @@ class HttpFront {
     serve::HttpLimits limits;
     limits.connections = 128;
     limits.requests = 128;
+    limits.kept_percent = 0;  // it listens on no unix socket
+    limits.unknown_per_peer = 64;
     return limits;
   }
 
   asio::awaitable<Response> answer(Exchange& exchange) {
     const serve::Request& request = exchange.request();
     if (auto identity = auth_.identify(request); !identity) {
-      co_return serve::to_response(identity.error());
+      co_return auth_refusal(identity.error());
     }
+    exchange.accept_caller();
     if (request.path != kPath) co_return rpc_error(404, nullptr, kInvalidRequest, "there is /mcp");
     const std::string* version = request.find_header("mcp-protocol-version");
     if (version != nullptr && !is_known_version(*version)) {
@@ -126,7 +145,10 @@ class HttpFront {
 
   asio::awaitable<Response> take(Exchange& exchange) {
     auto body = co_await exchange.read_body(kMaxLine);
-    if (!body) co_return rpc_error(413, nullptr, kInvalidRequest, body.error().message);
+    if (!body) {
+      const int status = serve::body_refusal(body.error(), "").status;
+      co_return rpc_error(status, nullptr, kInvalidRequest, body.error().message);
+    }
     const Message message = parse_message(*body);
     if (const auto* malformed = std::get_if<Malformed>(&message)) {
       co_return rpc_error(400, malformed->id, malformed->code, malformed->message);
@@ -141,7 +163,7 @@ class HttpFront {
     }
     const auto found = clients_.find(*id);
     if (found == clients_.end()) {
-      co_return rpc_error(404, nullptr, kInvalidRequest, "no such session; initialize again");
+      co_return rpc_error(404, nullptr, kInvalidRequest, why_gone(*id));
     }
     const std::shared_ptr<Client> client = found->second;
     client->last_use = Clock::now();
@@ -152,8 +174,12 @@ class HttpFront {
 
   asio::awaitable<Response> initialize(Exchange& exchange, const Request& request,
                                        const std::string& body) {
+    co_await make_room();
     if (clients_.size() >= kMaxClients) {
-      co_return rpc_error(429, request.id, kInternalError, "too many clients");
+      Response refused = rpc_error(429, request.id, kInternalError,
+                                   "too many clients, and code of each is running");
+      refused.headers.push_back({"Retry-After", "5"});
+      co_return refused;
     }
     auto id = session::make_uuid();
     if (!id) co_return rpc_error(500, request.id, kInternalError, id.error().message);
@@ -287,19 +313,59 @@ class HttpFront {
     co_return serve::empty_answer();
   }
 
+  // Ends a client that did not ask for it. What it had is gone; it is told when it comes back, and
+  // the log of this server says so now.
+  asio::awaitable<void> end(std::string id, std::string_view cause) {
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) co_return;
+    const std::shared_ptr<Client> client = found->second;
+    clients_.erase(found);
+    const auto idle =
+        std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - client->last_use);
+    std::string why =
+        fmt::format("the session was ended {}, after {} s without a call", cause, idle.count());
+    if (client->server->boxes() > 0) {
+      why += "; its interpreters, and files of its boxes that were not committed, are gone";
+    }
+    (void)write_all(BorrowedFd(2), fmt::format("glovebox: client {}: {}\n", id, why));
+    ended_.emplace_back(std::move(id), std::move(why));
+    if (ended_.size() > kMostRemembered) ended_.pop_front();
+    co_await client->server->stop();
+  }
+
+  std::string why_gone(std::string_view id) const {
+    const auto found = std::ranges::find(ended_, id, &std::pair<std::string, std::string>::first);
+    if (found == ended_.end()) return "no such session; initialize again";
+    return found->second + "; initialize again";
+  }
+
+  // Many clients never say that they are done. When there are too many the one that was silent for
+  // the longest goes; those without a box, which lose nothing, before the others. One with a call
+  // or code under way stays.
+  asio::awaitable<void> make_room() {
+    while (clients_.size() >= kMaxClients) {
+      const auto rank = [](const auto& entry) {
+        const Client& client = *entry.second;
+        const bool is_busy = !client.waiting.empty() || client.server->is_busy();
+        return std::tuple(is_busy, client.server->boxes() > 0, client.last_use);
+      };
+      const auto least = std::ranges::min_element(clients_, {}, rank);
+      if (std::get<0>(rank(*least))) co_return;
+      std::string id = least->first;
+      co_await end(std::move(id), "to make room for another client");
+    }
+  }
+
   asio::awaitable<void> sweep() {
     for (;;) {
       timer_.expires_after(kSweep);
       const auto [problem] = co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
       if (problem) co_return;
-      std::vector<std::shared_ptr<Client>> idle;
-      std::erase_if(clients_, [&](const auto& entry) {
-        const Client& client = *entry.second;
-        if (!client.waiting.empty() || Clock::now() - client.last_use < kIdle) return false;
-        idle.push_back(entry.second);
-        return true;
-      });
-      for (const auto& client : idle) co_await client->server->stop();
+      std::vector<std::string> idle;
+      for (const auto& [id, client] : clients_) {
+        if (client->waiting.empty() && Clock::now() - client->last_use >= kIdle) idle.push_back(id);
+      }
+      for (std::string& id : idle) co_await end(std::move(id), "because it was idle");
     }
   }
 
@@ -320,6 +386,7 @@ class HttpFront {
   asio::steady_timer timer_;
   asio::signal_set signals_;
   std::map<std::string, std::shared_ptr<Client>, std::less<>> clients_;
+  std::deque<std::pair<std::string, std::string>> ended_;  // by their id: why
 };
 
 }  // namespace

@@ -34,6 +34,18 @@ bool is_placeholder(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && is_marked(info);
 }
 
+void remove_placeholder(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return;
+  const auto parent = open_file(path.substr(0, slash + 1), O_PATH | O_DIRECTORY);
+  if (!parent) return;
+  const std::string name = path.substr(slash + 1);
+  const auto directory = open_file_at(*parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!directory || !is_same(*parent, name, *directory)) return;
+  if (::flock(directory->get(), LOCK_EX | LOCK_NB) != 0) return;
+  (void)::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);  // unless something is in it
+}
+
 Result<Placeholders> Placeholders::make(const std::vector<std::string>& names) {
   Placeholders made;
   for (const std::string& path : names) {

@@ -7,9 +7,10 @@
 //
 // Several servers may hold the same name. Each keeps a shared lock (flock(2)) on the directory and
 // removes it only when it can have the lock alone; so none takes away what another's box relies
-// on. After a crash an empty directory stays, which git and the others take for nothing; the next
-// box of anybody in that place takes it over and removes it in the end. A placeholder is known by
-// its mode (01555): a directory that somebody else made is never removed.
+// on. When a server is killed another process removes them (name_keeper.h); when that is killed
+// too, an empty directory stays, which git and the others take for nothing, and the next server
+// that needs it takes it over and removes it in the end. A placeholder is known by its mode
+// (01555): a directory of another maker is never removed.
 #pragma once
 
 #include "base/result.h"
@@ -21,6 +22,8 @@
 namespace glovebox::mcp {
 
 bool is_placeholder(const std::string& path);
+// Removes one that is empty and that no server holds any more.
+void remove_placeholder(const std::string& path);
 
 class Placeholders {
  public:

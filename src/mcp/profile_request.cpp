@@ -2,10 +2,12 @@
 
 #include "authority/terms.h"
 #include "host/path_facts.h"
+#include "mcp/git_places.h"
 
 #include <algorithm>
 #include <array>
 #include <set>
+#include <span>
 
 namespace glovebox::mcp {
 namespace {
@@ -32,6 +34,23 @@ constexpr std::array<std::string_view, 16> kPrivatePlaces{
     ".pypirc",        ".npmrc", ".vault-token", ".codex/auth.json", ".claude/.credentials.json",
     ".password-store"};
 
+bool is_in_one_of(std::string_view path, std::span<const std::string_view> places) {
+  return std::ranges::any_of(places,
+                             [&](std::string_view each) { return host::is_within(path, each); });
+}
+
+// Nothing of the host can be handed in there.
+bool is_made_fresh(std::string_view path) {
+  constexpr std::array<std::string_view, 3> kFresh{"/proc", "/dev", "/sys"};
+  return is_in_one_of(path, kFresh);
+}
+
+// A box has these of its own.
+bool is_own_place(std::string_view path) {
+  constexpr std::array<std::string_view, 4> kOwn{"/run", "/tmp", "/var/tmp", "/home/box"};
+  return is_made_fresh(path) || is_in_one_of(path, kOwn);
+}
+
 bool is_one_of(auto& list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
 }
@@ -45,7 +64,13 @@ class OrderMaker {
     for (const PathEntry& each : profile_.entries) {
       entries_.push_back({host_.resolve(each.path), each.access});
     }
+    TRY_VOID(read_globs());
     std::ranges::sort(entries_);
+    collect_granted();
+    for (const PathEntry& each : profile_.entries) {
+      if (each.access != Access::Write) TRY_VOID(check_links(each.path));
+    }
+    for (const DenyGlob& glob : globs_) TRY_VOID(check_links(glob.root()));
     TRY_VOID(add_ground());
     for (const PathEntry& each : entries_) TRY_VOID(add_entry(each));
     if (profile_.reach != Reach::FullAccess) TRY_VOID(protect_names());
@@ -102,9 +127,51 @@ class OrderMaker {
     return deepest;
   }
 
+  bool is_writable(std::string_view path) const {
+    const PathEntry* holding = find_entry(path);
+    return holding == nullptr ? writes_all() : holding->access == Access::Write;
+  }
+
   bool is_writable_around(const std::string& path) const {
-    const PathEntry* around = find_entry(path.substr(0, path.rfind('/')));
-    return around == nullptr ? writes_all() : around->access == Access::Write;
+    return is_writable(std::string_view(path).substr(0, path.rfind('/')));
+  }
+
+  // A mount lies on what a link leads to. The link itself could be replaced by the box, and from
+  // then on the name would lead somewhere else.
+  Result<void> check_links(const std::string& path) const {
+    for (std::size_t slash = 0; slash != std::string::npos;) {
+      const std::size_t next = path.find('/', slash + 1);
+      const std::string name = path.substr(slash, next - slash);
+      const std::string above = host_.resolve(slash == 0 ? "/" : path.substr(0, slash));
+      const std::string place = (above == "/" ? "" : above) + name;
+      if (is_writable(above) && host_.is_link(place)) {
+        return fail(Code::Unsupported,
+                    "cannot enforce sandbox read-only or denied path {}: {} is a symbolic link "
+                    "that the box could replace (put what it leads to in its place)",
+                    path, place);
+      }
+      slash = next;
+    }
+    return {};
+  }
+
+  Result<void> keep_from_writing(const std::string& path) {
+    order_.covered.push_back(path);
+    return add_rule(Effect::Deny, "write", path);
+  }
+
+  // The box's own places have nothing of the host but what is handed in.
+  bool is_in_the_box(const std::string& path) const {
+    return !is_own_place(path) || std::ranges::any_of(granted_, [&](const std::string& each) {
+      return host::is_within(path, each);
+    });
+  }
+
+  Result<void> deny(const std::string& path) {
+    if (!is_in_the_box(path)) return {};
+    order_.covered.push_back(path);
+    TRY_VOID(add_rule(Effect::Deny, "write", path));
+    return add_rule(Effect::Deny, "read", path);
   }
 
   bool is_there(const std::string& path) const {
@@ -121,11 +188,10 @@ class OrderMaker {
         if (!is_there && !is_writable_around(entry.path)) return {};  // nothing to read
         TRY_VOID(hold_if_missing(entry.path, is_there));
         TRY_VOID(add_rule(Effect::Allow, "read", entry.path));
-        return is_writable_around(entry.path) ? add_rule(Effect::Deny, "write", entry.path)
-                                              : Result<void>();
+        return is_writable_around(entry.path) ? keep_from_writing(entry.path) : Result<void>();
       case Access::Deny:
         if (is_writable_around(entry.path)) TRY_VOID(hold_if_missing(entry.path, is_there));
-        return add_rule(Effect::Deny, "read", entry.path);
+        return deny(entry.path);
     }
     return fail(Code::Invalid, "{}: an unknown access", entry.path);
   }
@@ -148,59 +214,134 @@ class OrderMaker {
     return {};
   }
 
-  Result<void> protect_names() {
+  std::set<std::string> writable_roots() const {
     std::set<std::string> roots;
     for (const PathEntry& each : entries_) {
-      if (each.access == Access::Write) roots.insert(each.path);
+      if (each.access == Access::Write && host_.look_at(each.path) != HostView::Kind::Other) {
+        roots.insert(each.path);
+      }
     }
     const std::string cwd = host_.resolve(profile_.cwd);
-    const PathEntry* at_cwd = find_entry(cwd);
-    if (at_cwd == nullptr && writes_all() && cwd != "/") roots.insert(cwd);
-    for (const std::string& root : roots) {
+    if (find_entry(cwd) == nullptr && writes_all() && cwd != "/") roots.insert(cwd);
+    return roots;
+  }
+
+  Result<void> protect_names() {
+    for (const std::string& root : writable_roots()) {
       for (const std::string_view name : kProtectedNames) {
         const std::string path = fmt::format("{}/{}", root, name);
         const PathEntry* holding = find_entry(path);
-        // Somebody said something else about this very name, or denied what is above it.
-        if (holding != nullptr && holding->path == path) continue;
-        if (host_.look_at(root) == HostView::Kind::Other) continue;
-        TRY_VOID(hold_if_missing(path, is_there(path)));
-        TRY_VOID(add_rule(Effect::Allow, "read", path));
-        TRY_VOID(add_rule(Effect::Deny, "write", path));
+        const bool is_named = holding != nullptr && holding->path == path;
+        if (is_named && holding->access != Access::Read) continue;  // opened, or covered anyway
+        if (!is_named) TRY_VOID(protect(path));
+        if (name == ".git") TRY_VOID(protect_git_places(path));
       }
     }
     return {};
   }
 
+  Result<void> protect(const std::string& path) {
+    TRY_VOID(check_links(path));
+    TRY_VOID(hold_if_missing(path, is_there(path)));
+    TRY_VOID(add_rule(Effect::Allow, "read", path));
+    return keep_from_writing(path);
+  }
+
+  // What git runs for this tree may lie elsewhere, where the box may write.
+  Result<void> protect_git_places(const std::string& dot_git) {
+    TRY(const std::vector<std::string> places, find_git_places(dot_git, host_));
+    for (const std::string& named : places) {
+      const std::string place = host_.resolve(named);
+      if (!is_writable(place)) continue;
+      if (place.find("/../") != std::string::npos || would_close_a_root(place)) {
+        return fail(Code::Unsupported,
+                    "cannot protect the hooks and the configuration of git: {} leads to {}, which "
+                    "is all that the box may write",
+                    dot_git, named);
+      }
+      TRY_VOID(check_links(named));
+      TRY_VOID(protect(place));
+    }
+    return {};
+  }
+
+  // A root that an entry names keeps its own rights below a place that is protected.
+  bool would_close_a_root(const std::string& place) const {
+    return std::ranges::any_of(writable_roots(), [&](const std::string& root) {
+      const PathEntry* entry = find_entry(root);
+      return root == place || (entry == nullptr && host::is_within(root, place));
+    });
+  }
+
+  // Where clients put a path in front of what a person wrote.
+  std::vector<std::string> literal_places() const {
+    std::vector<std::string> places{profile_.cwd};
+    for (const PathEntry& each : profile_.entries) places.push_back(each.path);
+    return places;
+  }
+
+  // A pattern without wildcards denies what it names, as an entry does.
+  Result<void> read_globs() {
+    for (const std::string& pattern : profile_.deny_globs) {
+      TRY(DenyGlob glob, DenyGlob::parse(pattern, literal_places()));
+      TRY_VOID(check_braces(pattern, glob));
+      if (!glob.has_wildcards()) {
+        TRY(const AbsolutePath path, AbsolutePath::parse(glob.root()));
+        entries_.push_back({host_.resolve(path.text()), Access::Deny});
+      }
+      globs_.push_back(std::move(glob));
+    }
+    return {};
+  }
+
+  Result<void> check_braces(const std::string& pattern, const DenyGlob& glob) const {
+    if (!glob.has_braces_in_root() || host_.look_at(glob.root())) return {};
+    return fail(Code::Unsupported,
+                "cannot enforce deny glob '{}': braces before the first wildcard are taken by the "
+                "letter, and there is no {} (write a pattern for each)",
+                pattern, glob.root());
+  }
+
+  // A pattern denies in all cases, whatever is granted by name: as in Codex.
   Result<void> add_globs() {
-    for (const std::string& glob : profile_.deny_globs) {
-      TRY(const std::vector<std::string> matched, host_.matches(glob));
-      for (const std::string& path : matched) {
-        const PathEntry* holding = find_entry(path);
-        if (holding != nullptr && holding->path == path && holding->access != Access::Deny) {
-          continue;  // named itself, which is more specific than any pattern
-        }
-        TRY_VOID(add_rule(Effect::Deny, "read", path));
+    std::vector<std::string> kept = granted_;
+    kept.push_back(host_.resolve(profile_.cwd));
+    for (const DenyGlob& glob : globs_) {
+      const std::string root = host_.resolve(glob.root());
+      if (!glob.has_wildcards() || is_made_fresh(root)) continue;
+      auto matched = host_.matches(glob, root, kept);
+      if (!matched) {
+        return fail(matched.error().code, "cannot enforce deny glob below {}: {}", glob.root(),
+                    matched.error().message);
+      }
+      for (const std::string& path : *matched) {
+        // A held name is empty and read-only; the next box will find it missing.
+        if (!host_.is_placeholder(path)) TRY_VOID(deny(path));
       }
     }
     return {};
   }
 
-  // Whether the profile or the command line grants a place by name, or something inside of it.
-  bool is_named(const std::string& path) const {
-    const auto names = [&](const std::string& other) { return host::is_within(other, path); };
+  // What the profile and the command line grant by name.
+  void collect_granted() {
     for (const PathEntry& each : entries_) {
-      if (each.access != Access::Deny && names(each.path)) return true;
+      if (each.access != Access::Deny) granted_.push_back(each.path);
     }
     for (const Rule& rule : extra_.rules) {
       if (rule.effect != Effect::Allow) continue;
       if (const auto* read = std::get_if<authority::ReadPath>(&rule.capability)) {
-        if (names(read->path.text())) return true;
+        granted_.push_back(read->path.text());
       }
       if (const auto* write = std::get_if<authority::WritePath>(&rule.capability)) {
-        if (names(write->path.text())) return true;
+        granted_.push_back(write->path.text());
       }
     }
-    return false;
+  }
+
+  // Whether a place is granted by name, or something inside of it.
+  bool is_named(const std::string& path) const {
+    return std::ranges::any_of(
+        granted_, [&](const std::string& each) { return host::is_within(each, path); });
   }
 
   Result<void> cover(const std::string& path) {
@@ -209,6 +350,7 @@ class OrderMaker {
     const std::string place = host_.resolve(path);
     // A workspace that lies in such a place would lose its own ground.
     if (is_named(place) || host::is_within(host_.resolve(profile_.cwd), place)) return {};
+    order_.covered.push_back(place);
     return add_rule(Effect::Deny, "read", place);
   }
 
@@ -274,6 +416,8 @@ class OrderMaker {
   const ExtraTerms& extra_;
   const HostView& host_;
   std::vector<PathEntry> entries_;  // with their links resolved
+  std::vector<DenyGlob> globs_;
+  std::vector<std::string> granted_;
   std::vector<Rule> rules_;
   BoxOrder order_;
 };
@@ -282,6 +426,19 @@ class OrderMaker {
 
 Result<BoxOrder> make_order(const Profile& profile, const ExtraTerms& extra, const HostView& host) {
   return OrderMaker(profile, extra, host).make();
+}
+
+std::vector<CoveredPlace> look_at_covered(const BoxOrder& order, const HostView& host) {
+  std::vector<CoveredPlace> places;
+  for (const std::string& path : order.covered) places.push_back({path, host.identify(path)});
+  std::ranges::sort(places);
+  return places;
+}
+
+Result<bool> is_still_covered(const Profile& profile, const ExtraTerms& extra, const HostView& host,
+                              const std::vector<CoveredPlace>& covered) {
+  TRY(const BoxOrder order, make_order(profile, extra, host));
+  return std::ranges::includes(covered, look_at_covered(order, host));
 }
 
 }  // namespace glovebox::mcp

@@ -10,38 +10,14 @@
 #pragma once
 
 #include "base/result.h"
+#include "mcp/host_view.h"
 #include "mcp/profile.h"
 #include "session/request.h"
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace glovebox::mcp {
-
-// What must be known of the host, as an interface: tests bring a host of their own.
-class HostView {
- public:
-  enum class Kind : std::uint8_t { Directory, Other };
-
-  virtual ~HostView() = default;
-  // Names of the directories (not of links to some) in a directory; none when it cannot be read.
-  virtual std::vector<std::string> directories(const std::string& path) const = 0;
-  // Names at the top that every box has already: usr, etc, bin, ...
-  virtual std::vector<std::string> system() const = 0;
-  // What a path leads to, links followed. Nothing: it is not there.
-  virtual std::optional<Kind> look_at(const std::string& path) const = 0;
-  // Whether another box holds the name (placeholders.h): it counts as missing.
-  virtual bool is_placeholder(const std::string& path) const = 0;
-  // The path without links, as far as it exists.
-  virtual std::string resolve(const std::string& path) const = 0;
-  // What a deny glob matches.
-  virtual Result<std::vector<std::string>> matches(const std::string& glob) const = 0;
-  virtual std::string home() const = 0;  // the caller's; may be empty
-  // A variable of the caller's; empty when it is not set.
-  virtual std::string variable(std::string_view name) const = 0;
-};
 
 struct BoxOrder {
   session::SessionRequest request;
@@ -49,6 +25,10 @@ struct BoxOrder {
   std::vector<std::string> missing_roots;
   // Names that the box must not create and that are not there (placeholders.h).
   std::vector<std::string> held_names;
+  // Places in which the box has fewer rights than around them. A mount is what takes the rights
+  // away, and it lies on what is at that name now: when the host puts something else there, it is
+  // not covered (see is_still_covered).
+  std::vector<std::string> covered;
   // The part of the authority that is about the network, also in the request.
   authority::AuthoritySet network;
 };
@@ -61,5 +41,13 @@ struct ExtraTerms {
 
 // Code::Unsupported for what cannot be enforced, with the path in the sentence.
 Result<BoxOrder> make_order(const Profile& profile, const ExtraTerms& extra, const HostView& host);
+
+// What lay at the covered places when the box was made.
+std::vector<CoveredPlace> look_at_covered(const BoxOrder& order, const HostView& host);
+// Whether a box that was made with `covered` still has all that its profile asks for now: nothing
+// new matches a denied pattern, and nothing that is denied or protected was replaced. An error:
+// what the profile asks for cannot be enforced any more.
+Result<bool> is_still_covered(const Profile& profile, const ExtraTerms& extra, const HostView& host,
+                              const std::vector<CoveredPlace>& covered);
 
 }  // namespace glovebox::mcp

@@ -20,6 +20,9 @@ class FakeHost final : public HostView {
                               "/run",     "/srv",  "/tmp",     "/usr",          "/var", "/var/lib",
                               "/var/run", "/ws",   "/ws/.git", "/home/box"};
   std::vector<std::string> globbed;
+  std::set<std::string> links;
+  std::map<std::string, std::string> files;
+  std::map<std::string, std::uint64_t> inodes;
 
   std::vector<std::string> directories(const std::string& path) const override {
     std::vector<std::string> names;
@@ -36,8 +39,18 @@ class FakeHost final : public HostView {
   }
   bool is_placeholder(const std::string& path) const override { return path == "/ws/.aws"; }
   std::string resolve(const std::string& path) const override { return path; }
-  Result<std::vector<std::string>> matches(const std::string& /*glob*/) const override {
+  bool is_link(const std::string& path) const override { return links.contains(path); }
+  Result<std::optional<std::string>> read_small_file(const std::string& path) const override {
+    const auto found = files.find(path);
+    return found == files.end() ? std::optional<std::string>() : std::optional(found->second);
+  }
+  Result<std::vector<std::string>> matches(const DenyGlob& /*glob*/, const std::string& /*root*/,
+                                           std::span<const std::string> /*kept*/) const override {
     return globbed;
+  }
+  FileId identify(const std::string& path) const override {
+    const auto found = inodes.find(path);
+    return {1, found == inodes.end() ? 1 : found->second};
   }
   std::string home() const override { return "/home/me"; }
   std::string variable(std::string_view /*name*/) const override { return {}; }
@@ -100,6 +113,69 @@ TEST(ProfileRequest, GlobsBecomeDenials) {
   Profile profile = workspace_write();
   profile.deny_globs = {"/ws/*.env"};
   EXPECT_THAT(rules(made(profile, host)), HasSubstr("deny read=/ws/a.env\n"));
+}
+
+TEST(ProfileRequest, AGlobWithoutWildcardsDeniesItsPath) {
+  FakeHost host;
+  host.there.insert("/ws/secrets");
+  Profile profile = workspace_write();
+  profile.deny_globs = {"/ws/secrets"};
+  EXPECT_THAT(rules(made(profile, host)), HasSubstr("deny read=/ws/secrets\n"));
+}
+
+std::string refusal(const Profile& profile, const FakeHost& host) {
+  const auto order = make_order(profile, {}, host);
+  return order ? "accepted" : order.error().message;
+}
+
+TEST(ProfileRequest, WhatAGitFileLeadsToIsProtected) {
+  FakeHost host;
+  host.there.insert({"/ws/bare", "/ws/bare/worktrees/w"});
+  host.files["/ws/.git"] = "gitdir: /ws/bare/worktrees/w\n";
+  host.files["/ws/bare/worktrees/w/commondir"] = "/ws/bare\n";
+  const std::string text = rules(made(workspace_write(), host));
+  EXPECT_THAT(text, HasSubstr("deny write=/ws/bare\n"));
+  // Elsewhere nothing can be written anyway.
+  host.files["/ws/.git"] = "gitdir: /srv\n";
+  EXPECT_THAT(rules(made(workspace_write(), host)), Not(HasSubstr("deny write=/srv")));
+  // One that is missing could be made.
+  host.files["/ws/.git"] = "gitdir: /ws/gone\n";
+  EXPECT_THAT(made(workspace_write(), host).held_names, testing::Contains("/ws/gone"));
+  host.files["/ws/.git"] = "gitdir: /ws\n";
+  EXPECT_THAT(refusal(workspace_write(), host), HasSubstr("/ws/.git leads to /ws"));
+}
+
+TEST(ProfileRequest, ALinkThatTheBoxCouldReplaceIsRefused) {
+  FakeHost host;
+  host.links = {"/ws/.git"};
+  EXPECT_THAT(refusal(workspace_write(), host), HasSubstr("/ws/.git is a symbolic link"));
+  Profile profile = workspace_write();
+  profile.entries.push_back({"/ws/a/b", Access::Deny});
+  host.links = {"/ws/a"};
+  EXPECT_THAT(refusal(profile, host), HasSubstr("/ws/a is a symbolic link"));
+  host.links = {"/srv"};  // where the box cannot write
+  EXPECT_EQ(refusal(workspace_write(), host), "accepted");
+}
+
+TEST(ProfileRequest, ABoxIsNoLongerCoveredWhenAnotherFileIsThere) {
+  FakeHost host;
+  host.globbed = {"/ws/a.env"};
+  Profile profile = workspace_write();
+  profile.deny_globs = {"/ws/*.env"};
+  const auto covered = look_at_covered(made(profile, host), host);
+  EXPECT_TRUE(*is_still_covered(profile, {}, host, covered));
+  host.inodes["/ws/a.env"] = 2;  // replaced
+  EXPECT_FALSE(*is_still_covered(profile, {}, host, covered));
+  host.inodes.clear();
+  host.globbed.clear();  // removed: nothing to cover
+  EXPECT_TRUE(*is_still_covered(profile, {}, host, covered));
+  host.globbed = {"/ws/a.env", "/ws/b.env"};  // a new one
+  EXPECT_FALSE(*is_still_covered(profile, {}, host, covered));
+  host.globbed = {"/ws/a.env", "/ws/.aws"};  // a name that the box itself holds
+  EXPECT_TRUE(*is_still_covered(profile, {}, host, covered));
+  host.globbed = {"/ws/a.env"};
+  host.inodes["/ws/.git"] = 2;  // a repository made anew
+  EXPECT_FALSE(*is_still_covered(profile, {}, host, covered));
 }
 
 TEST(ProfileRequest, FullAccessProtectsNothing) {

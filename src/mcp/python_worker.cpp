@@ -21,7 +21,7 @@ while [ $# -gt 1 ]; do
   esac
   shift
 done
-exec "$1" -c "$boot" "$source")";
+exec "$1" -u -c "$boot" "$source")";
 constexpr const char* kBoot =
     "import sys; exec(compile(sys.argv.pop(), '<glovebox>', 'exec'), {'__name__': 'glovebox'})";
 

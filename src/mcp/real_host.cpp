@@ -1,13 +1,15 @@
-#include "authority/terms.h"
+#include "base/file.h"
 #include "host/facts.h"
 #include "host/resolve_authority.h"
 #include "mcp/box.h"
 #include "policy/disk_lister.h"
-#include "policy/expand.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 namespace glovebox::mcp {
 
@@ -41,24 +43,38 @@ std::optional<HostView::Kind> RealHost::look_at(const std::string& path) const {
 bool RealHost::is_placeholder(const std::string& path) const { return mcp::is_placeholder(path); }
 
 std::string RealHost::resolve(const std::string& path) const {
+  if (const auto found = host::look_up(path)) return found->path;
   auto resolved = host::resolve_existing_part(path);
   return resolved ? *std::move(resolved) : path;
 }
 
-Result<std::vector<std::string>> RealHost::matches(const std::string& glob) const {
-  TRY(policy::PathPattern pattern, policy::PathPattern::parse(glob));
-  policy::Policy denials;
-  denials.path_rules.push_back(
-      {std::move(pattern), policy::PathUse::Read, authority::Effect::Deny});
-  policy::normalise(denials);
-  TRY(policy::DiskLister lister, policy::DiskLister::open());
-  TRY(const authority::AuthoritySet set, policy::expand_patterns(denials, lister));
-  std::vector<std::string> paths;
-  for (const authority::Rule& rule : set.rules()) {
-    const auto used = policy::find_used_path(rule.capability);
-    if (used) paths.push_back(used->path.text());
+bool RealHost::is_link(const std::string& path) const {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+Result<std::optional<std::string>> RealHost::read_small_file(const std::string& path) const {
+  constexpr std::size_t kMost = 4'096;
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return std::optional<std::string>();
   }
-  return paths;
+  // Not blocked by what may have been put there since.
+  TRY(const UniqueFd file, open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  TRY(std::string text, read_fd(file, kMost));
+  return std::optional(std::move(text));
+}
+
+Result<std::vector<std::string>> RealHost::matches(const DenyGlob& glob, const std::string& root,
+                                                   std::span<const std::string> kept) const {
+  TRY(policy::DiskLister lister, policy::DiskLister::open());
+  return find_matches(glob, root, kept, lister);
+}
+
+FileId RealHost::identify(const std::string& path) const {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
 }
 
 std::string RealHost::home() const { return variable("HOME"); }

@@ -26,6 +26,13 @@ constexpr std::string_view kIdle = "<<repl status: idle>>";
 constexpr std::string_view kWaiting = "<<repl status: waiting for input>>";
 constexpr std::string_view kDiscarded = "[repl] input discarded while worker busy";
 constexpr std::string_view kRestarted = "[repl] new session started";
+constexpr std::string_view kNotWaiting = "\n[repl] no longer waiting for input\n";
+constexpr std::string_view kMissed =
+    "[repl] input discarded: the code that asked for it no longer waits";
+constexpr std::string_view kRestartedMeanwhile =
+    "[repl] input discarded: the session was restarted while the call waited for its turn";
+constexpr std::string_view kAskedMeanwhile =
+    "[repl] input discarded: the code of the call before waits for input, and this was no answer";
 
 void append(json::array& to, json::array items) { to.insert(to.end(), items.begin(), items.end()); }
 
@@ -49,7 +56,26 @@ milliseconds effective_wait(milliseconds timeout) {
   return timeout - std::clamp(timeout / 20, milliseconds(200), milliseconds(2000));
 }
 
+class Repl::Place {
+ public:
+  explicit Place(Repl& repl) : repl_(repl), number_(++repl.last_place_) {
+    repl_.line_.push_back(number_);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() {
+    std::erase(repl_.line_, number_);
+    repl_.notify();
+  }
+  bool is_first() const { return repl_.line_.front() == number_; }
+
+ private:
+  Repl& repl_;
+  std::uint64_t number_;
+};
+
 Phase Repl::phase() const {
+  if (has_told_prompt_ && state_ != State::Waiting) return Phase::Missed;
   if (ended_) return Phase::Ended;
   switch (state_) {
     case State::None: return Phase::None;
@@ -68,6 +94,7 @@ WorkerEvents Repl::make_events() {
   events.on_image = [this](std::string png) { log_.add_image(std::move(png)); };
   events.on_ready = [this] {
     if (state_ == State::None) return;
+    if (state_ == State::Waiting) log_.add_text(TextStream::Output, kNotWaiting);
     has_untold_end_ = state_ != State::Idle;
     state_ = State::Idle;
     notify();
@@ -155,7 +182,7 @@ void Repl::notice_death() {
 Meta Repl::meta_of(const CallSandbox& sandbox) const {
   if (sandbox.state == CallSandbox::State::Missing) return Meta::Missing;
   if (sandbox.state == CallSandbox::State::Unusable) return Meta::Unusable;
-  return !box_ || box_->profile == sandbox.profile ? Meta::Same : Meta::Changed;
+  return !box_ || boxes_.has_sandbox(*box_, sandbox.profile) ? Meta::Same : Meta::Changed;
 }
 
 asio::awaitable<Result<void>> Repl::start_worker() {
@@ -216,7 +243,7 @@ asio::awaitable<Result<Box*>> Repl::open_box(const CallSandbox& sandbox) {
     auto opened = co_await ensure_box(sandbox);
     if (!opened) co_return tl::unexpected(std::move(opened).error());
   }
-  if (!(box_->profile == sandbox.profile)) {
+  if (!boxes_.has_sandbox(*box_, sandbox.profile)) {
     co_return fail(Code::Denied,
                    "the sandbox of this call is not the one that the session was started under; "
                    "run code with repl, which starts another session");
@@ -240,6 +267,8 @@ asio::awaitable<void> Repl::drop_later(std::shared_ptr<Repl> self) { co_await se
 
 asio::awaitable<void> Repl::end() {
   ended_.reset();
+  has_told_prompt_ = false;
+  ++restarts_;
   notify();
   co_await drop_box();
 }
@@ -257,6 +286,7 @@ ToolReply Repl::report(json::array before, std::string_view when_empty) {
   append(reply.content, std::move(before));
   append(reply.content, log_.take());
   has_untold_end_ = false;
+  has_told_prompt_ = state_ == State::Waiting;
   if (ended_) {
     reply.content.push_back(text_item(*ended_));
     ended_.reset();
@@ -270,9 +300,52 @@ ToolReply Repl::report(json::array before, std::string_view when_empty) {
   return reply;
 }
 
+asio::awaitable<bool> Repl::wait_for_turn(const ReplCall& call, const Place& place,
+                                          Clock::time_point until) {
+  const auto began = Clock::now();
+  asio::steady_timer timer(loop_);
+  waiters_.insert(&timer);
+  while (!place.is_first() && !*call.is_cancelled) {
+    const auto now = Clock::now();
+    if (now >= until) break;
+    timer.expires_at(call.progress ? std::min(until, now + kProgressPeriod) : until);
+    const auto [problem] = co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (problem || !call.progress) continue;
+    call.progress(std::chrono::duration<double>(Clock::now() - began).count(), "waits its turn");
+  }
+  waiters_.erase(&timer);
+  co_return place.is_first() && !*call.is_cancelled;
+}
+
+std::string_view Repl::why_discarded(std::uint64_t restarts) const {
+  if (restarts != restarts_) return kRestartedMeanwhile;
+  return state_ == State::Waiting ? kAskedMeanwhile : std::string_view();
+}
+
 asio::awaitable<ToolReply> Repl::call(ReplCall call) {
   const auto until = Clock::now() + effective_wait(call.timeout);
   const Input input = parse_input(call.input);
+  if (input.kind != Input::Kind::Code || is_for_pager(input)) {
+    co_return co_await act_on(call, input, until);
+  }
+  const auto self = shared_from_this();
+  const Place place(*this);
+  const std::uint64_t restarts = restarts_;
+  const bool must_wait = !place.is_first();
+  const bool is_first = co_await wait_for_turn(call, place, until);
+  // What runs is none of this call's: its output is not taken, and it is not interrupted.
+  if (!is_first) {
+    ToolReply reply = text_reply(busy_status());
+    reply.content.push_back(text_item(kDiscarded));
+    co_return reply;
+  }
+  const std::string_view why = must_wait ? why_discarded(restarts) : std::string_view();
+  if (!why.empty()) co_return text_reply(why);
+  co_return co_await act_on(call, input, until);
+}
+
+asio::awaitable<ToolReply> Repl::act_on(const ReplCall& call, const Input& input,
+                                        Clock::time_point until) {
   co_await await_end();
   notice_death();
   if (is_starting_) co_await wait(call, until);
@@ -282,9 +355,11 @@ asio::awaitable<ToolReply> Repl::call(ReplCall call) {
   if (is_for_pager(input)) co_return co_await page(call, input, until);
   std::string code(input.rest);
   const Act act = decide(input, phase(), meta_of(call.sandbox));
-  const bool keeps_pages =
-      act == Act::Refuse || act == Act::Report || act == Act::Busy || act == Act::Interrupt;
+  const bool keeps_pages = act == Act::Refuse || act == Act::Report || act == Act::Busy ||
+                           act == Act::Discard || act == Act::Interrupt;
   if (!keeps_pages) log_.drop_pager();
+  const bool has_turn = input.kind == Input::Kind::Code;
+  if (!has_turn && (act == Act::Restart || act == Act::ChangeRun)) ++restarts_;
   // Named: g++ 12 destroys a braced list in an awaited call twice.
   std::string no_code;
   json::array nothing_before;
@@ -302,10 +377,11 @@ asio::awaitable<ToolReply> Repl::call(ReplCall call) {
     case Act::ChangeRun: co_return co_await change(call, std::move(code), until);
     case Act::Input: co_return co_await send_input(call, std::move(code), until);
     case Act::Run: co_return co_await run(call, std::move(code), until, std::move(nothing_before));
-    case Act::Busy: break;
+    case Act::Busy:
+    case Act::Discard: break;
   }
   ToolReply reply = report({}, kIdle);
-  reply.content.push_back(text_item(kDiscarded));
+  reply.content.push_back(text_item(act == Act::Busy ? kDiscarded : kMissed));
   co_return reply;
 }
 
@@ -361,6 +437,7 @@ asio::awaitable<ToolReply> Repl::send_input(const ReplCall& call, std::string te
                                             Clock::time_point until) {
   if (!text.ends_with('\n')) text += '\n';
   state_ = State::Running;
+  has_told_prompt_ = false;
   const std::shared_ptr<Worker> worker = worker_;
   const auto sent = co_await worker->send_input(std::move(text));
   if (!sent && !ended_) co_return error_reply("worker error: " + sent.error().message);
@@ -372,6 +449,7 @@ asio::awaitable<ToolReply> Repl::interrupt(const ReplCall& call, std::string cod
                                            Clock::time_point until) {
   if (state_ == State::Running || state_ == State::Waiting) {
     state_ = State::Running;  // until the worker says that it is ready, or waits again
+    has_told_prompt_ = false;
     worker_->interrupt();
     co_await wait(call, until);
   }
@@ -401,7 +479,7 @@ asio::awaitable<ToolReply> Repl::restart(const ReplCall& call, std::string code,
   json::array before = log_.take();
   co_await drop_box();
   ended_.reset();
-  has_untold_end_ = false;
+  has_untold_end_ = has_told_prompt_ = false;
   before.push_back(text_item(kRestarted));
   if (!code.empty()) co_return co_await run(call, std::move(code), until, std::move(before));
   ToolReply reply;
@@ -412,17 +490,29 @@ asio::awaitable<ToolReply> Repl::restart(const ReplCall& call, std::string code,
 asio::awaitable<ToolReply> Repl::change(const ReplCall& call, std::string code,
                                         Clock::time_point until) {
   const bool was_running = state_ == State::Running || state_ == State::Waiting;
+  // What answers a prompt is never code, under no sandbox.
+  const bool is_answer =
+      state_ == State::Waiting && parse_input(call.input).kind == Input::Kind::Code;
+  // Then it is the host that changed (BoxMaker::has_sandbox).
+  const bool is_same_profile = box_ && box_->profile == call.sandbox.profile;
   json::array before = log_.take();
   co_await drop_box();
   ended_.reset();
-  has_untold_end_ = false;
+  has_untold_end_ = has_told_prompt_ = false;
   notify();
   const std::string notice = fmt::format(
-      "[repl] sandbox policy changed; new session started\n{}[repl] new sandbox policy: {}\n",
+      "[repl] sandbox policy changed; new session started\n{}{}[repl] new sandbox policy: {}\n",
+      is_same_profile ? "[repl] a file that the sandbox denies or protects has appeared, or was "
+                        "replaced outside of the box\n"
+                      : "",
       was_running ? "[repl] previous request aborted because sandbox policy changed\n" : "",
       json::serialize(to_json(call.sandbox.profile)));
   before.push_back(text_item(notice));
-  co_return co_await run(call, std::move(code), until, std::move(before));
+  if (!is_answer) co_return co_await run(call, std::move(code), until, std::move(before));
+  before.push_back(text_item(kMissed));
+  ToolReply reply;
+  reply.content = std::move(before);
+  co_return reply;
 }
 
 }  // namespace glovebox::mcp

@@ -1,9 +1,11 @@
 // One named session behind the `repl` tool: its box, its worker, what it printed, and the states
 // between them.
 //
-// Calls come one after the other or at the same time; each is a coroutine on the loop. A call that
-// waits for code to end does not keep others out: an interrupt, a poll and a restart get through,
-// and who waits is woken by what they cause.
+// Calls come one after the other or at the same time; each is a coroutine on the loop. Calls with
+// code take turns, in their order: one that comes while another still waits for its code runs when
+// that has returned, and is discarded if its own time is over first. They are as many as the server
+// takes calls at a time. An interrupt, a poll and a restart do not wait for their turn: they get
+// through, and who waits is woken by what they cause.
 #pragma once
 
 #include "mcp/box.h"
@@ -17,6 +19,7 @@
 #include <boost/json/array.hpp>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -96,6 +99,15 @@ class Repl : public std::enable_shared_from_this<Repl> {
   // When the box reached its memory limit: what to say instead of the worker's own words.
   std::optional<std::string> guardrail_notice() const;
   void notify();
+  // A place in the line of calls with code, for as long as it lives.
+  class Place;
+  // Until the place is the first. False: the time is over, or the call is cancelled.
+  asio::awaitable<bool> wait_for_turn(const ReplCall& call, const Place& place,
+                                      Clock::time_point until);
+  // Why code that waited in line is not run after all; empty: it is.
+  std::string_view why_discarded(std::uint64_t restarts) const;
+  asio::awaitable<ToolReply> act_on(const ReplCall& call, const Input& input,
+                                    Clock::time_point until);
   // Until nothing runs, the time is over, or the call is cancelled.
   asio::awaitable<void> wait(const ReplCall& call, Clock::time_point until);
   // Until no box is being started or ended.
@@ -146,9 +158,13 @@ class Repl : public std::enable_shared_from_this<Repl> {
   std::size_t ending_ = 0;       // boxes that are on their way out
   bool has_untold_end_ = false;  // code has ended since the last reply
   bool has_empty_prompt_ = false;
+  bool has_told_prompt_ = false;    // the last reply ended with code that waits for input
+  std::uint64_t restarts_ = 0;      // that did not wait for their turn
+  std::deque<std::uint64_t> line_;  // places of calls with code
+  std::uint64_t last_place_ = 0;
   std::optional<std::string> ended_;        // the notice of an end that was not told
   std::optional<std::string> idle_notice_;  // of an end that nobody waited for
-  Clock::time_point request_began_;
+  Clock::time_point request_began_ = Clock::now();
   std::set<asio::steady_timer*> waiters_;
 };
 

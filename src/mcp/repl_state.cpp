@@ -13,7 +13,7 @@ Result<void> Repl::check_quiet(const CallSandbox& sandbox) const {
   }
   if (state_ == State::None || !box_)
     return fail(Code::NotFound, "the session has not been started");
-  if (!(box_->profile == sandbox.profile)) {
+  if (!boxes_.has_sandbox(*box_, sandbox.profile)) {
     return fail(Code::Denied,
                 "the sandbox of this call is not the one that the session was started under");
   }

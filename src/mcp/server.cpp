@@ -124,7 +124,7 @@ CallSandbox Server::sandbox_of(const json::object& meta) const {
     sandbox.profile = make_profile(settings_.mode, settings_.cwd);
     return sandbox;
   }
-  auto sent = read_codex_state(meta);
+  auto sent = read_codex_state(meta, settings_.external);
   if (!sent) {
     sandbox.state = CallSandbox::State::Unusable;
     sandbox.problem = fmt::format("{}{}", kWorkerError, sent.error().message);
@@ -220,6 +220,17 @@ std::shared_ptr<Repl> Server::current() {
 
 std::shared_ptr<Repl> Server::make_repl() {
   return std::make_shared<Repl>(loop_, boxes_, bundles_, settings_.language, settings_.output);
+}
+
+std::size_t Server::boxes() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      sessions_, [](const auto& one) { return one.second->box() != nullptr; }));
+}
+
+bool Server::is_busy() const {
+  return !calls_.empty() || std::ranges::any_of(sessions_, [](const auto& one) {
+    return one.second->phase() == Phase::Pending;
+  });
 }
 
 asio::awaitable<void> Server::stop() {

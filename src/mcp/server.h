@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "mcp/box.h"
+#include "mcp/codex_state.h"
 #include "mcp/modes.h"
 #include "mcp/repl.h"
 #include "mcp/rpc.h"
@@ -27,6 +28,7 @@ namespace glovebox::mcp {
 struct ServerSettings {
   BoxSettings box;
   ModeChoice mode;
+  External external = External::ReadOnly;  // with Mode::Inherit
   Language language = Language::Python;
   std::string cwd;
   std::string version;  // of the product
@@ -66,6 +68,10 @@ class Server {
   void refuse_long_line();
   // Calls that have not been answered.
   std::size_t under_way() const { return calls_.size(); }
+  // Sessions that have a box.
+  std::size_t boxes() const;
+  // Whether a call, or code that a call left running, is under way.
+  bool is_busy() const;
   // Ends every box.
   asio::awaitable<void> stop();
 

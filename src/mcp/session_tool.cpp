@@ -46,7 +46,8 @@ std::string_view phase_text(Phase phase) {
   switch (phase) {
     case Phase::None: return "not started";
     case Phase::Idle:
-    case Phase::Settled: return "idle";
+    case Phase::Settled:
+    case Phase::Missed: return "idle";
     case Phase::Waiting: return "waiting for input";
     case Phase::Pending: return "busy";
     case Phase::Ended: return "ended";

@@ -2,9 +2,7 @@
 
 #include "mcp/checkpoint_place.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace glovebox::mcp {
 namespace {
@@ -16,17 +14,14 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLongest = std::chrono::hours(24);
 constexpr std::size_t kMaxName = 64;
 
-// Numbers arrive as integers, or, from some clients, as 1000.0.
+// Whole numbers arrive as integers, or, from some clients, as 1000.0.
 Result<milliseconds> read_timeout(const json::value& value) {
-  double number = -1;
-  if (value.is_int64()) number = static_cast<double>(value.as_int64());
-  if (value.is_uint64()) number = static_cast<double>(value.as_uint64());
-  if (value.is_double()) number = value.as_double();
-  if (!std::isfinite(number) || number < 0) {
-    return fail(Code::Invalid, "timeout_ms must be a number that is not negative");
+  boost::system::error_code not_whole;
+  const auto number = value.to_number<std::int64_t>(not_whole);
+  if (not_whole || number < 0 || number > kLongest.count()) {
+    return fail(Code::Invalid, "timeout_ms must be a whole number from 0 to {}", kLongest.count());
   }
-  const double most = static_cast<double>(kLongest.count());
-  return milliseconds(static_cast<std::int64_t>(std::min(number, most)));
+  return milliseconds(number);
 }
 
 Result<std::string> optional_text(Fields& fields, std::string_view name) {

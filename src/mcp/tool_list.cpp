@@ -21,6 +21,12 @@ constexpr std::string_view kBash =
     "- An input that begins with U+0003 interrupts; with U+0004 it starts a fresh session. Code "
     "after the character runs then.\n";
 
+// Where a client's own sandbox has the host's.
+constexpr std::string_view kOwnPlaces =
+    "- /tmp, $TMPDIR and localhost are the session's own, also where the client's sandbox allows "
+    "the host's: files in the host's /tmp and servers that listen on the host's 127.0.0.1 are not "
+    "there. Exchange files through the workspace.\n";
+
 constexpr std::string_view kInBundles =
     "- Too much output is cut in the middle, with the path of the whole.";
 constexpr std::string_view kInPages =
@@ -31,7 +37,7 @@ constexpr std::string_view kReplSchema = R"({
   "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
   "additionalProperties": false,
   "properties": {"input": {"type": "string"},
-    "timeout_ms": {"type": ["integer", "null"], "format": "uint64", "minimum": 0, "default": null}},
+    "timeout_ms": {"type": ["integer", "null"], "format": "uint64", "minimum": 0, "maximum": 86400000, "default": null}},
   "required": ["input"]})";
 constexpr std::string_view kFilesSchema = R"({
   "type": "object", "additionalProperties": false,
@@ -68,7 +74,7 @@ json::array tool_list(const ServerSettings& settings) {
   json::array tools;
   const bool in_pages = settings.output.large == OutputForm::Large::Pages;
   const std::string repl =
-      fmt::format("{}{}", settings.language == Language::Python ? kPython : kBash,
+      fmt::format("{}{}{}", settings.language == Language::Python ? kPython : kBash, kOwnPlaces,
                   in_pages ? kInPages : kInBundles);
   tools.push_back(describe_tool("repl", repl, kReplSchema, {}));
   tools.push_back(

@@ -58,8 +58,8 @@ asio::awaitable<ToolResult> Server::call_sandbox(ToolCall call) {
     told["sandbox"] = to_json(call.sandbox.profile);
   }
   if (box != nullptr) {
-    told["session_has_this_sandbox"] =
-        call.sandbox.state == CallSandbox::State::Known && box->profile == call.sandbox.profile;
+    told["session_has_this_sandbox"] = call.sandbox.state == CallSandbox::State::Known &&
+                                       boxes_.has_sandbox(*box, call.sandbox.profile);
     if (box->lacks_network) {
       told["note"] = "the sandbox allows the network, and this build cannot give it to a box";
     }

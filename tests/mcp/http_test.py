@@ -183,6 +183,51 @@ class Http(HttpTest):
             self.assertIn(status, (401, 403))
             self.assertNotIn("Mcp-Session-Id", headers)
 
+    def test_who_is_refused_learns_what_to_send(self):
+        for token in (None, "another"):
+            status, headers, body = self.send("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, token=token)
+            self.assertEqual((status, headers["WWW-Authenticate"]), (401, 'Bearer realm="glovebox"'))
+            self.assertIn("Authorization: Bearer TOKEN", json.loads(body)["error"]["message"])
+            self.assertNotIn("EXECD", body)
+
+    def test_clients_that_never_say_goodbye_keep_no_other_out(self):
+        with_box = self.initialize()
+        self.repl(with_box, "x = 1")
+        without = [self.initialize() for _ in range(15)]
+        self.assertEqual(self.repl(self.initialize(), "1+1"), "2\n")
+        # The one that was silent for the longest and had nothing to lose went, and hears why.
+        status, _, body = self.ask(without[0], "ping")
+        self.assertEqual(status, 404)
+        self.assertIn("to make room for another client", json.loads(body)["error"]["message"])
+        self.assertNotIn("are gone", body)
+        for session in (*without[1:], with_box):
+            self.assertEqual(self.ask(session, "ping")[0], 200)
+        self.assertEqual(self.repl(with_box, "x"), "1\n")
+
+    def test_a_client_that_loses_a_box_is_told_so(self):
+        sessions = [self.initialize() for _ in range(16)]
+        for session in sessions:
+            self.repl(session, "x = 1")
+        self.initialize()
+        status, _, body = self.ask(sessions[0], "ping")
+        self.assertEqual(status, 404)
+        self.assertIn("its interpreters, and files of its boxes that were not committed, are gone", body)
+        self.assertIn("to make room for another client", self.process.stderr.readline())
+        self.assertEqual(self.repl(sessions[1], "x"), "1\n")
+
+    def test_clients_with_code_under_way_stay(self):
+        sessions = [self.initialize() for _ in range(16)]
+        # Calls that were given up by their clients, and code that a call has left running.
+        for session in sessions:
+            status, _, body = self.ask(session, "tools/call", {"name": "repl", "arguments": {
+                "input": "import time; time.sleep(1000)", "timeout_ms": 0}})
+            self.assertIn("status: busy", body)
+        self.assertEqual(self.ask(None, "initialize", INITIALIZE)[0], 429)
+        self.assertEqual(self.send("DELETE", headers={"Mcp-Session-Id": sessions[3]})[0], 200)
+        self.assertEqual(self.ask(None, "initialize", INITIALIZE)[0], 200)
+        for session in (*sessions[:3], *sessions[4:]):
+            self.assertEqual(self.ask(session, "ping")[0], 200)
+
     def test_what_is_refused(self):
         session = self.initialize()
         self.assertEqual(self.send("GET", headers={"Mcp-Session-Id": session})[0], 405)

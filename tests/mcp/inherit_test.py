@@ -3,9 +3,13 @@
 Rows are named by their number in the table of docs/reference/mcp.md. Every test talks to the real
 server over its standard streams, and the boxes are real.
 """
+import errno
 import os
 import re
+import select
 import shutil
+import socket
+import socket
 import tempfile
 import time
 import unittest
@@ -438,6 +442,28 @@ class Profiles(McpTest):
                      managed(self.cwd, [special("root", "read")], network="enabled")):
             self.assertEqual(self.repl(RESTART + "1+1", meta).texts[-1], "2\n")
 
+    def test_no_profile_leads_to_a_unix_socket_of_the_host(self):
+        places = [self.place + "/service.sock", self.cwd + "/service.sock"]
+        listeners = []
+        for place in places:
+            listener = socket.socket(socket.AF_UNIX)
+            self.addCleanup(listener.close)
+            listener.bind(place)
+            os.chmod(place, 0o777)
+            listener.listen()
+            listeners.append(listener)
+        connect = ("import socket\ntry: socket.socket(socket.AF_UNIX).connect(%r)\n"
+                   "except OSError as error: print(error.errno)")
+        own = ("import socket\nserver = socket.socket(socket.AF_UNIX)\nserver.bind('own')\n"
+               "server.listen()\nprint(socket.socket(socket.AF_UNIX).connect('own'))")
+        for meta in (self.ro, self.ww, managed(self.cwd, [special("root", "write")]),
+                     managed(self.cwd, [special("root", "read")], network="enabled")):
+            for place in places:
+                text = self.repl(RESTART + connect % place, meta).texts[-1]
+                self.assertEqual(text.strip(), str(errno.EACCES), place)
+        self.assertEqual(self.repl(RESTART + own, self.ww).texts[-1], "None\n")
+        self.assertEqual(select.select(listeners, [], [], 0)[0], [])
+
     def test_row_59_unknown_specials_grant_nothing(self):
         meta = managed(self.cwd, [special("root", "read"),
                                   special("unknown", "write", path=":future")])
@@ -494,6 +520,92 @@ class Profiles(McpTest):
         self.server.close()
         self.server = None
         self.assertEqual(os.listdir(self.cwd), ["f"])
+
+    def test_external_is_read_only_unless_told_otherwise(self):
+        """As in Codex's own sandbox, which gives it no network either."""
+        for network in ("restricted", "enabled"):
+            meta = state(self.cwd, {"type": "external", "network": network})
+            self.assertIn("Read-only", self.repl(self.write("f"), meta).text)
+            self.assertIn("Error", self.repl("import socket; socket.create_connection(('192.0.2.1', 9), 5)", meta).text)
+        self.server.close()
+        self.start("--sandbox", "inherit", "--external", "full-access")
+        self.assertEqual(self.repl(self.write("f"), state(self.cwd, {"type": "external", "network": "restricted"})).text,
+                         "1\n")
+
+    def test_the_tool_says_what_differs_from_the_client(self):
+        """The host's /tmp and loopback, which a client may allow, are not in the box; the text for the agent says so."""
+        text = self.server.ask("tools/list")["result"]["tools"][0]["description"]
+        self.assertIn("the session's own, also where the client's sandbox allows the host's", text)
+        with tempfile.NamedTemporaryFile(dir="/tmp") as outside, socket.create_server(("127.0.0.1", 0)) as listener:
+            meta = managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write"), special("slash_tmp", "write")],
+                           network="enabled")
+            self.assertEqual(self.repl("import os; os.path.exists(%r)" % outside.name, meta).text, "False\n")
+            connect = "import socket; socket.create_connection(('127.0.0.1', %d), 5)" % listener.getsockname()[1]
+            self.assertIn("Error", self.repl(connect, meta).text)
+
+    def git_acts(self, place, meta):
+        """Every way to change hooks and configuration there; what the box said to each."""
+        for act in ("open(%r, 'a')" % (place + "/config"), "open(%r, 'w')" % (place + "/hooks/pre-commit"),
+                    "os.rename(%r, 'elsewhere')" % place, "shutil.rmtree(%r)" % place,
+                    "os.rename(%r, 'elsewhere')" % (place + "/hooks")):
+            yield act, self.repl("import os, shutil; " + act, meta).text
+
+    def make_git_directory(self, path):
+        os.makedirs(path + "/hooks")
+        with open(path + "/config", "w") as file:
+            file.write("[core]\n")
+
+    def test_what_a_git_file_leads_to_is_protected(self):
+        """A bare repository beside its tree, and a worktree of a repository in another writable root."""
+        self.make_git_directory(self.cwd + "/.bare")
+        self.make_git_directory(self.other + "/main")
+        os.makedirs(self.other + "/main/worktrees/w/hooks")
+        for name, text in (("config", ""), ("commondir", "../..\n")):
+            with open(self.other + "/main/worktrees/w/" + name, "w") as file:
+                file.write(text)
+        for target, places in ((".bare", [self.cwd + "/.bare"]),
+                               (self.other + "/main/worktrees/w", [self.other + "/main", self.other + "/main/worktrees/w"])):
+            with open(self.cwd + "/.git", "w") as file:
+                file.write("gitdir: %s\n" % target)
+            for sandbox in (workspace_write, lambda cwd: managed(cwd, [special("root", "read"), path_entry(cwd, "write")])):
+                meta = sandbox(self.cwd)
+                meta["codex/sandbox-state"]["permissionProfile"]["file_system"]["entries"].append(
+                    path_entry(self.other, "write"))
+                for place in places:
+                    for act, told in self.git_acts(place, meta):
+                        self.assertIn("Error", told, act)
+                for act in ("os.unlink('.git')", "os.rename('.git', 'x')", "open('.git', 'w')"):
+                    self.assertIn("Error", self.repl("import os; " + act, meta).text)
+                self.assertEqual(self.repl(self.write("f"), meta).texts[-1], "1\n")
+                self.assertEqual(self.repl(self.write(self.other + "/f"), meta).text, "1\n")
+
+    def test_a_git_directory_that_is_missing_cannot_be_made(self):
+        with open(self.cwd + "/.git", "w") as file:
+            file.write("gitdir: later\n")
+        self.repl("1", workspace_write(self.cwd))
+        self.assertIn("Error", self.repl("import os; os.makedirs('later/hooks')", workspace_write(self.cwd)).text)
+        with open(self.cwd + "/.git", "w") as file:
+            file.write("gitdir: .\n")
+        self.assertRefused(self.repl("1", workspace_write(self.cwd)), "cannot protect the hooks")
+
+    def test_a_linked_git_directory_is_refused(self):
+        """The box could replace the link, so that git on the host used what it made; Codex refuses this too."""
+        self.make_git_directory(self.cwd + "/real")
+        os.symlink("real", self.cwd + "/.git")
+        for meta in (workspace_write(self.cwd), managed(self.cwd, [special("root", "read"), path_entry(self.cwd, "write")])):
+            reply = self.repl("1", meta)
+            self.assertRefused(reply, ".git is a symbolic link that the box could replace")
+        self.assertEqual(self.repl("1", read_only(self.cwd)).text, "1\n")
+
+    def test_a_repository_that_is_made_anew_is_protected_again(self):
+        """The cover lies on the directory that was there; the next call notices that it is another."""
+        self.make_git_directory(self.cwd + "/.git")
+        self.repl("x = 1", self.ww)
+        shutil.rmtree(self.cwd + "/.git")
+        self.make_git_directory(self.cwd + "/.git")
+        self.assertIn("was replaced outside of the box", self.repl("1", self.ww).text)
+        for act, told in self.git_acts(self.cwd + "/.git", self.ww):
+            self.assertIn("Error", told, act)
 
     def test_row_67_a_denied_pattern_masks_what_is_there(self):
         os.mkdir(self.cwd + "/deep")

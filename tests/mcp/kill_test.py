@@ -93,6 +93,18 @@ class Kills(McpTest):
             stream.close()
         self.server = None
 
+    def test_nothing_is_left_in_the_workspace(self):
+        """Names that were held against the box go with the server, however it ends."""
+        self.begin()
+        self.assertIn(".git", os.listdir(self.cwd))
+        self.server.process.kill()
+        self.server.process.wait()
+        self.assertTrue(wait_until(lambda: os.listdir(self.cwd) == []), os.listdir(self.cwd))
+        self.server.reader.join()
+        for stream in (self.server.process.stdin, self.server.process.stdout, self.server.process.stderr):
+            stream.close()
+        self.server = None
+
     def test_at_random_moments(self):
         self.begin()
         chance, killed = random.Random(SEED), 0

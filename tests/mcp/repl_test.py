@@ -10,6 +10,13 @@ from client import Server
 from inherit_test import IDLE, INTERRUPT, RESTART, RESTARTED, SLEEP, McpTest
 
 
+# Text that goes past Python's own stream, and what is to be seen of it.
+RAW = ("import ctypes, os, subprocess, sys\nlibrary = ctypes.CDLL(None)\n"
+       "def everything():\n  sys.__stdout__.write('one\\n')\n  library.puts(b'two')\n"
+       "  os.write(1, b'three\\n')\n  subprocess.run(['echo', 'four'])\n  library.printf(b'five ')")
+RAW_TEXT = "one\ntwo\nthree\nfour\nfive "
+
+
 def resident(server):
     """Bytes of memory that the server's process has."""
     with open("/proc/%d/statm" % server.process.pid) as statm:
@@ -331,6 +338,12 @@ def show():
         self.assertEqual([reply.texts[0], reply.texts[1]], ["before\n", "after\n"])
         self.assertEqual(reply.images[0]["mimeType"], "image/png")
         self.assertTrue(base64.b64decode(reply.images[0]["data"]).startswith(b"\x89PNG"))
+
+    def test_22_a_figure_comes_after_what_was_written_below_python(self):
+        self.repl(RAW)
+        reply = self.repl("everything()\n_ = pyplot.figure()\npyplot.show()\nprint('after')")
+        self.assertEqual(self.kinds(reply), ["text", "image", "text"])
+        self.assertEqual(reply.texts, [RAW_TEXT, "after\n"])
 
     def test_22_a_figure_that_nobody_showed_comes_at_the_end(self):
         self.assertEqual(self.kinds(self.repl("_ = pyplot.figure()\nprint('x')")), ["text", "image"])
