@@ -2,7 +2,7 @@
 //
 //   auto supervisor = glovebox::Supervisor::open();
 //   auto session = supervisor->start({.workspaces = {{"/home/alice/project"}},
-//                                     .allow = {"connect=pypi.org:443", "memory=512MiB"}});
+//                                     .allow = {"connect=api.example.com:443", "memory=512MiB"}});
 //   auto tests = session->run(glovebox::Command::shell("pytest -q"));
 //   if (tests->code == 0) auto taken = session->commit();
 //

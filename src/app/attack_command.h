@@ -1,12 +1,10 @@
 // `glovebox attack`: tries every known way out of a box on this machine.
 #pragma once
 
+#include "app/cli.h"
+
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 

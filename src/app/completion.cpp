@@ -50,6 +50,7 @@ Words sandbox_words() {
   return {"read-only", "workspace-write", "danger-full-access", "inherit", "inherit-codex"};
 }
 Words oversized_words() { return {"files", "pager"}; }
+Words external_words() { return {"read-only", "full-access"}; }
 Words only_last() { return {"last"}; }
 Words template_words() { return to_words(policy::template_names()); }
 Words mode_words() { return to_words(policy::kWorkspaceNames); }
@@ -95,12 +96,14 @@ constexpr auto kValues = std::to_array<ValueOf>({
     {"client", Form::Words, client_words},
     {"sandbox", Form::Words, sandbox_words},
     {"oversized-output", Form::Words, oversized_words},
+    {"external", Form::Words, external_words},
     {"python", Form::Path},
     {"add-writable-root", Form::Directory},
     {"checkpoint-dir", Form::Directory},
     {"debug-dir", Form::Directory},
     {"waive", Form::Words, waivable_words},
     {"accept-rule", Form::Words, gate_rule_names},
+    {"accept-class", Form::Words, workspace::rule_class_words},
     {"LAYER", Form::Layer, only_last},
     {"SESSION", Form::Layer, only_last},
     {"remove", Form::Layer},
@@ -199,7 +202,7 @@ CompletionCommand describe(CLI::App& app, const std::string& parent) {
     // A group of options is an app without a name to CLI11; its options are the command's.
     if (below->get_name().empty()) {
       add_options(*below, command);
-    } else {
+    } else if (!below->get_group().empty()) {  // without one glovebox itself starts it
       command.commands.push_back(describe(*below, command.path));
     }
   }

@@ -9,14 +9,12 @@
 // finds.
 #pragma once
 
+#include "app/cli.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 

@@ -1,11 +1,9 @@
 // `glovebox completion bash|zsh|fish`: prints a script that completes the command's words.
 #pragma once
 
-#include <string>
+#include "app/cli.h"
 
-namespace CLI {
-class App;
-}
+#include <string>
 
 namespace glovebox::app {
 

@@ -4,6 +4,7 @@
 #include "host/probe.h"
 #include "host/probe_child.h"
 #include "launch/uid_lease.h"
+#include "session/python_facts.h"
 
 #include <boost/json.hpp>
 #include <climits>
@@ -116,6 +117,30 @@ void insert_box(host::HostReport& report) {
   report.features.insert(place, try_box());
 }
 
+// Nothing is tried for it: a session starts the interpreter, and knows then.
+void add_python(host::HostReport& report) {
+  host::Feature feature{"python.cells",
+                        host::FeatureGroup::OtherBackends,
+                        host::Requirement::Optional,
+                        host::FeatureState::Missing,
+                        "there is no python3",
+                        "Python sessions that name no interpreter",
+                        "install python3, 3.11 or newer"};
+  if (const auto python = session::find_default_python()) {
+    feature.state = host::FeatureState::Ok;
+    feature.fix.clear();
+    feature.detail =
+        python->cells_per_worker() == 1
+            ? fmt::format(
+                  "{}: every cell has a worker and a box to itself (from CPython 3.{} on "
+                  "cells of one owner and one authority share a worker)",
+                  python->interpreter, session::kFirstSharingMinor)
+            : fmt::format("{}: up to {} cells of one owner and one authority share a worker",
+                          python->interpreter, python->cells_per_worker());
+  }
+  report.features.push_back(std::move(feature));
+}
+
 std::string doctor_json(const host::HostReport& report) {
   json::object object;
   object["version"] = kDoctorVersion;
@@ -191,6 +216,7 @@ int doctor_command(const DoctorOptions& options) {
   if (!asked) return refuse(asked.error());
   host::HostReport report = host::probe_host(*asked);
   insert_box(report);
+  add_python(report);
   const auto written =
       write_all(BorrowedFd(1), options.json ? doctor_json(report) : doctor_text(report));
   if (!written) return refuse(written.error());

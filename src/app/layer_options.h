@@ -1,13 +1,11 @@
 // The words of `glovebox diff`, `commit`, `undo` and `layers`.
 #pragma once
 
+#include "app/cli.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 
@@ -25,6 +23,7 @@ struct CommitOptions {
   std::vector<std::string> reject;
   std::vector<std::string> accept;
   std::vector<std::string> accept_rules;
+  std::vector<std::string> accept_classes;
   std::string gate;
   bool dry_run = false;
   bool json = false;

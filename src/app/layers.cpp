@@ -1,8 +1,11 @@
 #include "app/layers.h"
 
+#include "app/last_run.h"
+#include "host/path_facts.h"
 #include "workspace/diff.h"
 #include "workspace/image.h"
 #include "workspace/settle.h"
+#include "workspace/text.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,15 +23,27 @@ bool is_layered(const plan::Workspace& workspace) {
   return workspace.mode == plan::Workspace::Mode::Overlay;
 }
 
-std::string summary(const std::vector<workspace::Change>& changes, std::string_view name) {
-  std::string text = fmt::format("glovebox: {} {} kept apart from the original:\n", changes.size(),
-                                 changes.size() == 1 ? "change is" : "changes are");
+// What the person can call a layer by from where they are.
+std::string name_from_here(const workspace::LayerFacts& layer) {
+  const auto here = current_directory();
+  if (!here || !host::is_within(*here, layer.origin)) return layer.id;
+  const auto last = find_last_run(*here);
+  return last && last->layer == layer.id ? "last" : layer.id;
+}
+
+std::string summary(const std::vector<workspace::Change>& changes,
+                    const workspace::LayerFacts& layer) {
+  std::string text =
+      fmt::format("glovebox: {} in {} {} kept apart from the original:\n",
+                  changes.size() == 1 ? "1 change" : fmt::format("{} changes", changes.size()),
+                  workspace::printable(layer.origin), changes.size() == 1 ? "is" : "are");
   for (std::size_t i = 0; i < changes.size() && i < kListedChanges; ++i) {
     text += fmt::format("  {}\n", workspace::to_text(changes[i]));
   }
   if (changes.size() > kListedChanges) {
     text += fmt::format("  ... and {} more\n", changes.size() - kListedChanges);
   }
+  const std::string name = name_from_here(layer);
   return text + fmt::format(
                     "glovebox: see them with 'glovebox diff {}', take them over with 'glovebox "
                     "commit {}'\n",
@@ -73,10 +88,12 @@ Result<workspace::LayerRoot> open_layers() {
   return workspace::open_layer_root(state + "/layers");
 }
 
-Result<RunLayer> RunLayer::make(const workspace::QuotaChoice& quota, plan::Workspace& over) {
+Result<RunLayer> RunLayer::make(const workspace::QuotaChoice& quota, plan::Workspace& over,
+                                const std::vector<std::string>& command) {
   TRY(workspace::LayerRoot root, open_layers());
   TRY(workspace::Layer layer, workspace::make_layer_over(root, quota, over));
   TRY(UniqueFd hold, layer.hold());
+  TRY_VOID(remember_run(layer.facts(), command));
   return RunLayer(std::move(root), std::move(layer), std::move(hold), over.path_inside());
 }
 
@@ -87,7 +104,7 @@ Result<std::vector<RunLayer>> make_layers(plan::SandboxSpec& spec) {
   TRY(const workspace::QuotaChoice quota, workspace::choose_for(root.path, spec));
   for (plan::Workspace& workspace : spec.workspaces) {
     if (!is_layered(workspace)) continue;
-    TRY(RunLayer layer, RunLayer::make(quota, workspace));
+    TRY(RunLayer layer, RunLayer::make(quota, workspace, spec.command));
     layers.push_back(std::move(layer));
   }
   return layers;
@@ -122,10 +139,11 @@ Result<std::vector<workspace::Change>> RunLayer::changes() {
   return workspace::diff(layer_, *uppers, original);
 }
 
-Result<std::string> RunLayer::finish(std::string_view name) {
+Result<std::string> RunLayer::finish() {
   TRY(const std::vector<workspace::Change> changed, changes());
   if (changed.empty()) {
     discard();
+    TRY_VOID(forget_layer(layer_.facts()));
     return std::string();
   }
   if (layer_.backing() == workspace::Backing::Tmpfs) {
@@ -134,7 +152,8 @@ Result<std::string> RunLayer::finish(std::string_view name) {
   }
   hold_.reset();
   TRY_VOID(workspace::collect_layers(root_, workspace::Retention{}));
-  return summary(changed, name);
+  collect_last_runs();
+  return summary(changed, layer_.facts());
 }
 
 Result<void> plan_with_some_layer(plan::SandboxSpec& spec) {

@@ -22,8 +22,10 @@ Result<std::string> secrets_directory();
 // The layer of one run, held for as long as this lives.
 class RunLayer {
  public:
-  // A fresh layer over a workspace, which is then planned with it.
-  static Result<RunLayer> make(const workspace::QuotaChoice& quota, plan::Workspace& over);
+  // A fresh layer over a workspace, which is then planned with it. From here on it is the last of
+  // that workspace, as made by this command.
+  static Result<RunLayer> make(const workspace::QuotaChoice& quota, plan::Workspace& over,
+                               const std::vector<std::string>& command);
 
   RunLayer(RunLayer&&) = default;
   RunLayer& operator=(RunLayer&&) = default;
@@ -40,9 +42,9 @@ class RunLayer {
   bool is_full() const;
 
   // After the run: a summary of what changed, for a person, or nothing; a layer without changes is
-  // removed. `name` is what the person can call the layer by.
-  Result<std::string> finish(std::string_view name);
-  const std::string& id() const { return layer_.facts().id; }
+  // removed, and is no `last` (last_run.h).
+  Result<std::string> finish();
+  const std::string& origin() const { return layer_.facts().origin; }
 
  private:
   RunLayer(workspace::LayerRoot root, workspace::Layer layer, UniqueFd hold, std::string inside)

@@ -4,10 +4,12 @@
 #include "app/layers.h"
 #include "app/mcp_install.h"
 #include "app/session_state.h"
+#include "authority/names.h"
 #include "authority/terms.h"
 #include "base/file.h"
 #include "host/path_facts.h"
 #include "mcp/http_front.h"
+#include "mcp/name_keeper.h"
 #include "mcp/server.h"
 #include "policy/load.h"
 
@@ -94,6 +96,13 @@ void take_number(const char* name, Number& number) {
   if (end != text && *end == '\0' && value > 0) number = static_cast<Number>(value);
 }
 
+Result<std::string> canonical(const std::string& path) {
+  std::error_code problem;
+  std::string whole = std::filesystem::canonical(path, problem).string();
+  if (problem) return fail_os(problem.value(), "find {}", path);
+  return whole;
+}
+
 Result<void> add_checkpoints(const McpOptions& options, mcp::BoxSettings& box) {
   if (options.checkpoint_directory.empty()) {
     if (options.checkpoint_key_file.empty()) return {};
@@ -108,9 +117,7 @@ Result<void> add_checkpoints(const McpOptions& options, mcp::BoxSettings& box) {
   TRY(box.checkpoints, mcp::open_checkpoint_place(options.checkpoint_directory, key));
   box.checkpoint_key_file = key_file_of(keys);
   if (!box.checkpoint_key_file.empty()) {
-    std::error_code problem;
-    box.checkpoint_key_file = std::filesystem::canonical(box.checkpoint_key_file, problem).string();
-    if (problem) return fail_os(problem.value(), "find the file of the key");
+    TRY(box.checkpoint_key_file, canonical(box.checkpoint_key_file));
   }
   return {};
 }
@@ -132,20 +139,22 @@ Result<void> check_own_places(const mcp::ServerSettings& settings) {
   return {};
 }
 
-Result<std::string> canonical(const std::string& path) {
-  std::error_code problem;
-  std::string whole = std::filesystem::canonical(path, problem).string();
-  if (problem) return fail_os(problem.value(), "find {}", path);
-  return whole;
+Result<mcp::External> parse_external(const std::string& word) {
+  if (word == "read-only") return mcp::External::ReadOnly;
+  if (word == "full-access") return mcp::External::FullAccess;
+  return fail(Code::Invalid, "--external {}: there are read-only and full-access", word);
 }
 
 Result<mcp::ServerSettings> make_settings(const McpOptions& options) {
   mcp::ServerSettings settings;
   TRY(settings.mode, mcp::choose_mode(take_mode_words(options)));
+  TRY(settings.external, parse_external(options.external));
   TRY(settings.language, mcp::parse_language(options.interpreter));
   TRY(settings.box.launcher, launcher_path());
   TRY(settings.box.extra, extra_terms(options));
+  settings.box.name_keeper = {"/proc/self/exe", "mcp", "keep-names"};
   settings.box.writes = options.layered ? mcp::Writes::Layered : mcp::Writes::Direct;
+  for (const std::string& name : options.env) TRY_VOID(authority::EnvName::parse(name));
   settings.box.passed_env = options.env;
   settings.box.python = options.python;
   settings.allow_commit = options.allow_commit;
@@ -200,6 +209,9 @@ void add_mcp_options(CLI::App& app, McpOptions& options) {
                  "inherit-codex")
       ->expected(1)
       ->take_all();
+  app.add_option("--external", options.external,
+                 "What the client's sandbox `external` gets: read-only (the default) or "
+                 "full-access");
   app.add_option("--add-writable-root", options.writable_roots, "One more directory to write")
       ->expected(1)
       ->take_all();
@@ -225,6 +237,8 @@ void add_mcp_options(CLI::App& app, McpOptions& options) {
   app.add_option("--token-file", options.token_file,
                  "With --listen: the token of clients; else it is $GLOVEBOX_MCP_TOKEN");
   add_install_options(app, options);
+  // Started by the server itself (mcp/name_keeper.h).
+  app.add_subcommand("keep-names")->group("")->callback([&options] { options.keeps_names = true; });
 }
 
 namespace {
@@ -271,6 +285,7 @@ Result<void> serve_over_http(const McpOptions& options, const mcp::ServerSetting
 
 int mcp_command(const McpOptions& options) {
   if (options.install) return install(options);
+  if (options.keeps_names) return mcp::keep_names(BorrowedFd(0));
   auto settings = make_settings(options);
   if (!settings) return refuse(settings.error());
   const auto served = options.listen.empty() ? mcp::serve_stdio(*std::move(settings))

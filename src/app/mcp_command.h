@@ -1,14 +1,11 @@
 // `glovebox mcp`: the MCP server, and its entry in the configuration of clients.
 #pragma once
 
+#include "app/cli.h"
 #include "mcp/modes.h"
 
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 
@@ -17,6 +14,7 @@ struct McpOptions {
   // Knows the order of the words about the sandbox, which matters.
   const CLI::App* parsed = nullptr;
   std::vector<std::string> sandbox;
+  std::string external = "read-only";
   std::vector<std::string> writable_roots;
   std::vector<std::string> domains;
   std::vector<std::string> config;
@@ -35,6 +33,7 @@ struct McpOptions {
   std::string checkpoint_directory;  // empty: no checkpoints
   std::string checkpoint_key_file;
   bool install = false;
+  bool keeps_names = false;  // as the process of mcp::NameKeeper
   std::vector<std::string> clients;
   bool all_clients = false;
   std::vector<std::string> install_interpreters;

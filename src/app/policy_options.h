@@ -1,13 +1,11 @@
 // The words of `glovebox policy`.
 #pragma once
 
+#include "app/cli.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 

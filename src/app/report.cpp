@@ -132,6 +132,11 @@ std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& 
     enforced.push_back(json::object{{"name", guarantee.name}, {"by", guarantee.by}});
   }
   object["enforced"] = std::move(enforced);
+  json::array not_enforced;
+  for (const plan::Guarantee& missing : plan.not_enforced) {
+    not_enforced.push_back(json::object{{"name", missing.name}, {"why", missing.by}});
+  }
+  object["not_enforced"] = std::move(not_enforced);
   json::array authority;
   for (const plan::Guarantee& term : plan.terms) {
     authority.push_back(json::object{{"rule", to_utf8(term.name)}, {"by", to_utf8(term.by)}});

@@ -1,4 +1,5 @@
 #include "app/commands.h"
+#include "app/last_run.h"
 #include "app/layers.h"
 #include "app/network.h"
 #include "app/report.h"
@@ -44,7 +45,8 @@ Result<UniqueFd> open_report(const std::string& where) {
   }
   // An earlier box may have put a link there, or a pipe that nobody reads. Links to the caller's
   // own descriptors are none of its.
-  const int follow = where.starts_with("/dev/") ? 0 : O_NOFOLLOW;
+  const bool is_own = where.starts_with("/dev/fd/") || where.starts_with("/dev/std");
+  const int follow = is_own ? 0 : O_NOFOLLOW;
   auto file = open_file(where, O_WRONLY | O_CREAT | O_NONBLOCK | follow, 0644);
   if (!file) return fail(Code::Invalid, "--report {}", file.error().message);
   struct stat facts{};
@@ -99,6 +101,17 @@ void take_layers(Outcome& outcome) {
   }
 }
 
+// Root counts on a limit of the memory, and is told when there is none. An ordinary user has one
+// only where a cgroup was delegated; the report says it.
+void say_what_is_missing(const plan::LaunchPlan& plan) {
+  if (plan.tier != host::Tier::Root) return;
+  for (const plan::Guarantee& missing : plan.not_enforced) {
+    // A closed standard error is the caller's.
+    (void)write_all(BorrowedFd(2),
+                    fmt::format("glovebox: not enforced here: {}: {}\n", missing.name, missing.by));
+  }
+}
+
 Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& report_file) {
   const pid_t parent = ::getppid();
   TRY(plan::SandboxSpec spec, to_spec(options));
@@ -110,6 +123,7 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   Outcome outcome;
   TRY(outcome.layers, make_layers(spec));
   TRY(outcome.plan, plan::make_plan(spec, facts));
+  if (!options.quiet) say_what_is_missing(outcome.plan);
   const std::vector<std::byte> bytes = plan::encode(outcome.plan);
   TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
 
@@ -179,10 +193,34 @@ void say_how_it_ended(const Outcome& outcome) {
   (void)write_all(BorrowedFd(2), line);  // a closed standard error changes no exit code
 }
 
+// Where a run has no layer there is no `last` any more: an older one is not what it changed.
+void remember_places(const RunOptions& options, const std::vector<RunLayer>& layers,
+                     LastRun::Outcome outcome) {
+  std::vector<std::string> places;
+  if (const auto workspaces = parse_workspaces(options)) {
+    for (const plan::Workspace& workspace : *workspaces) places.push_back(workspace.at.path);
+  }
+  if (places.empty()) {
+    if (const auto here = current_directory()) places.push_back(*here);
+  }
+  std::erase_if(places, [&](const std::string& place) {
+    return std::ranges::find(layers, place, &RunLayer::origin) != layers.end();
+  });
+  for (const std::string& place : places) {
+    const auto remembered = remember_without_layer(place, outcome, options.command);
+    if (!remembered) (void)refuse(remembered.error());  // said; the run itself was as it was
+  }
+}
+
+int refuse_run(const RunOptions& options, const Error& why) {
+  remember_places(options, {}, LastRun::Outcome::Refused);
+  return refuse(why);
+}
+
 // A run that went well and whose changes cannot be told is no success.
 int close_layers(std::vector<RunLayer>& layers, const RunOptions& options, int code) {
   for (RunLayer& layer : layers) {
-    const auto changes = layer.finish(layers.size() == 1 ? std::string("last") : layer.id());
+    const auto changes = layer.finish();
     if (!changes) {
       (void)refuse(changes.error());
       code = code == 0 ? kRefusedExit : code;
@@ -198,7 +236,7 @@ int close_layers(std::vector<RunLayer>& layers, const RunOptions& options, int c
 int run_command(const RunOptions& options) {
   if (const auto filled = fill_closed_streams(); !filled) return refuse(filled.error());
   const auto report_file = open_report(options.report);
-  if (!report_file) return refuse(report_file.error());
+  if (!report_file) return refuse_run(options, report_file.error());
 
   auto outcome = launch_and_wait(options, *report_file);
   int code = kRefusedExit;
@@ -211,12 +249,13 @@ int run_command(const RunOptions& options) {
       (void)write_all(BorrowedFd(2), outcome->network->denials_text());
     }
     code = close_layers(outcome->layers, options, code);
+    remember_places(options, outcome->layers, LastRun::Outcome::ChangedNothing);
     if (*report_file) {
       json = report_json(outcome->plan, outcome->report,
                          outcome->network ? &outcome->network->ledger() : nullptr);
     }
   } else {
-    code = refuse(outcome.error());
+    code = refuse_run(options, outcome.error());
     if (*report_file) json = refusal_json(options.command, outcome.error().message);
   }
   if (!*report_file) return code;

@@ -1,16 +1,13 @@
 // The words of `glovebox run` and `glovebox explain`, and what they mean as a SandboxSpec.
 #pragma once
 
+#include "app/cli.h"
 #include "base/result.h"
 #include "plan/spec.h"
 
 #include <optional>
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 

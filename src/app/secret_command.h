@@ -1,12 +1,10 @@
 // `glovebox secret`: the secrets that boxes can be handed by name.
 #pragma once
 
+#include "app/cli.h"
+
 #include <cstdint>
 #include <string>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 

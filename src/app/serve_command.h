@@ -1,12 +1,10 @@
 // `glovebox serve`: sessions over HTTP.
 #pragma once
 
+#include "app/cli.h"
+
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 

@@ -3,13 +3,20 @@
 
 #include "app/client/service.h"
 #include "app/commands.h"
+#include "app/last_run.h"
 #include "app/session_start.h"
 #include "base/file.h"
+#include "host/path_facts.h"
+#include "workspace/text.h"
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <unistd.h>
 
 namespace glovebox::app {
 namespace {
@@ -64,6 +71,25 @@ Result<std::vector<Listed>> list_sessions(HttpClient& service) {
     sessions.push_back(std::move(one));
   }
   return sessions;
+}
+
+// The newest that has to do with the current directory: its workspace is at or above it, or it has
+// none, and so nothing of any directory to lose.
+Result<std::string> last_session(const std::vector<Listed>& sessions) {
+  if (sessions.empty()) {
+    return fail(Code::NotFound, "no sessions: start one with 'glovebox session start'");
+  }
+  TRY(const std::string here, current_directory());
+  const Listed* newest = nullptr;
+  for (const Listed& each : sessions) {
+    if (!each.workspace.empty() && !host::is_within(here, each.workspace)) continue;
+    if (newest == nullptr || each.created > newest->created) newest = &each;
+  }
+  if (newest != nullptr) return newest->id;
+  return fail(Code::NotFound,
+              "no session has a workspace at or above {}: name one by its id ('glovebox session "
+              "list' shows them)",
+              printable(here));
 }
 
 Result<int> start(const SessionOptions& options) {
@@ -121,6 +147,32 @@ Result<int> list(const SessionOptions& options) {
   return 0;
 }
 
+// What was not committed waits as layers, which are where the service is.
+Result<void> say_kept(const Reply& reply) {
+  TRY(const json::value value, parse_reply(reply));
+  const json::object* body = value.if_object();
+  const json::value* kept = body == nullptr ? nullptr : body->if_contains("kept");
+  if (kept == nullptr || !kept->is_array()) return {};
+  const char* host = std::getenv("GLOVEBOX_HOST");
+  const bool is_elsewhere = host != nullptr && *host != '\0';
+  std::string text;
+  for (const json::value& each : kept->as_array()) {
+    if (!each.is_object()) continue;
+    const std::string layer = printable(text_of(each.as_object(), "layer"));
+    const json::value* changes = each.as_object().if_contains("changes");
+    const std::string count = changes == nullptr ? "0" : json::serialize(*changes);
+    text += fmt::format(
+        "glovebox: {} in {} {} not committed and kept{}: see them with 'glovebox diff {}', take "
+        "them over with 'glovebox commit {}', remove them with 'glovebox layers --remove {}'\n",
+        count == "0"   ? "changes"
+        : count == "1" ? "1 change"
+                       : printable(count) + " changes",
+        printable(text_of(each.as_object(), "workspace")), count == "1" ? "is" : "are",
+        is_elsewhere ? " on the service's host" : "", layer, layer, layer);
+  }
+  return write_all(BorrowedFd(2), text);
+}
+
 Result<int> stop(const SessionOptions& options) {
   TRY(HttpClient service, open_service(IfMissing::Fail));
   std::vector<std::string> ids;
@@ -132,13 +184,66 @@ Result<int> stop(const SessionOptions& options) {
     ids.push_back(std::move(id));
   }
   for (const std::string& id : ids) {
-    const char* query = options.keep ? "?keep_layers=true" : "";
+    const char* query = options.discard ? "" : "?keep_layers=true";
     TRY(const Reply reply,
         service.call({.method = "DELETE", .target = session_target(id, "") + query}));
+    if (reply.status == 403 && !options.discard) {
+      return fail(Code::Denied,
+                  "session {} is still there: this token may not keep what it changed (scope "
+                  "admin). Take it over with 'glovebox session commit {}', or end it with "
+                  "'glovebox session stop --discard {}'",
+                  printable(id), printable(id), printable(id));
+    }
     if (!reply.ok()) return tl::unexpected(refusal_of(reply));
+    if (!options.discard) TRY_VOID(say_kept(reply));
   }
   return 0;
 }
+
+// As the service knows it. One that is not there is the service's to refuse.
+std::string chosen_workspace(const SessionOptions& options) {
+  if (options.workspace.empty()) return "";
+  std::error_code problem;
+  const auto path = std::filesystem::weakly_canonical(options.workspace, problem);
+  return problem ? options.workspace : path.string();
+}
+
+std::string with_workspace(const SessionOptions& options, std::string query) {
+  if (options.workspace.empty()) return query;
+  return query + (query.empty() ? "?" : "&") +
+         "workspace=" + escape_query(chosen_workspace(options));
+}
+
+// Which directory a diff, commit or undo speaks of.
+Result<void> say_place(HttpClient& service, const std::string& id, const SessionOptions& options) {
+  std::string place = chosen_workspace(options);
+  if (place.empty()) {
+    TRY(const std::vector<Listed> sessions, list_sessions(service));
+    const auto found = std::ranges::find(sessions, id, &Listed::id);
+    if (found != sessions.end()) place = found->workspace;
+  }
+  return write_all(BorrowedFd(2),
+                   fmt::format("glovebox: session {}, {}\n", printable(id),
+                               place.empty() ? "which has no workspace" : printable(place)));
+}
+
+// Makes text that comes in pieces safe for a terminal, line by line.
+class LineEscaper {
+ public:
+  std::string add(std::string_view bytes) {
+    rest_ += bytes;
+    std::string out;
+    for (std::size_t end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n')) {
+      out += workspace::printable_line(std::string_view(rest_).substr(0, end)) + "\n";
+      rest_.erase(0, end + 1);
+    }
+    return out;
+  }
+  std::string rest() const { return workspace::printable_line(rest_); }
+
+ private:
+  std::string rest_;
+};
 
 Result<int> diff(const SessionOptions& options) {
   TRY(HttpClient service, open_service(IfMissing::Fail));
@@ -151,10 +256,20 @@ Result<int> diff(const SessionOptions& options) {
     TRY(const std::string from, find_session(service, options.from_session));
     query = "?from=" + escape_query(from);
   }
+  query = with_workspace(options, std::move(query));
+  TRY_VOID(say_place(service, id, options));
+  // Names and contents are the box's: on a terminal nothing of them may drive it.
+  const bool is_text = !options.diff.json && !options.diff.tar;
+  LineEscaper escaper;
+  const bool is_escaped = is_text && ::isatty(1) == 1;
   TRY(const Reply reply,
       service.stream({.target = session_target(id, "/diff") + query, .accept = accept},
-                     [](std::string_view bytes) { return write_all(BorrowedFd(1), bytes); }));
+                     [&](std::string_view bytes) {
+                       return write_all(BorrowedFd(1),
+                                        is_escaped ? escaper.add(bytes) : std::string(bytes));
+                     }));
   if (!reply.ok()) return tl::unexpected(refusal_of(reply));
+  TRY_VOID(write_all(BorrowedFd(1), escaper.rest()));
   return 0;
 }
 
@@ -170,7 +285,15 @@ Result<int> commit(const SessionOptions& options) {
   if (!options.commit.only.empty()) body["only"] = array_of(options.commit.only);
   if (!options.commit.reject.empty()) body["reject"] = array_of(options.commit.reject);
   if (!options.commit.accept.empty()) body["accept_risky"] = array_of(options.commit.accept);
+  if (!options.commit.accept_rules.empty()) {
+    body["accept_rules"] = array_of(options.commit.accept_rules);
+  }
+  if (!options.commit.accept_classes.empty()) {
+    body["accept_classes"] = array_of(options.commit.accept_classes);
+  }
   if (options.commit.dry_run) body["dry_run"] = true;
+  if (!options.workspace.empty()) body["workspace"] = chosen_workspace(options);
+  TRY_VOID(say_place(service, id, options));
   TRY(const Reply reply, service.call({.method = "POST",
                                        .target = session_target(id, "/commit"),
                                        .body = json::serialize(body)}));
@@ -180,10 +303,21 @@ Result<int> commit(const SessionOptions& options) {
   return held ? 1 : 0;
 }
 
-Result<int> ask(const SessionOptions& options, std::string_view method, std::string_view what) {
+Result<int> report(const SessionOptions& options) {
   TRY(HttpClient service, open_service(IfMissing::Fail));
   TRY(const std::string id, find_session(service, options.session));
-  TRY(const Reply reply, service.call({.method = method, .target = session_target(id, what)}));
+  TRY(const Reply reply, service.call({.target = session_target(id, "/report")}));
+  if (!reply.ok()) return tl::unexpected(refusal_of(reply));
+  TRY_VOID(write_all(BorrowedFd(1), reply.body + "\n"));
+  return 0;
+}
+
+Result<int> undo(const SessionOptions& options) {
+  TRY(HttpClient service, open_service(IfMissing::Fail));
+  TRY(const std::string id, find_session(service, options.session));
+  TRY_VOID(say_place(service, id, options));
+  const std::string target = session_target(id, "/undo") + with_workspace(options, "");
+  TRY(const Reply reply, service.call({.method = "POST", .target = target}));
   if (!reply.ok()) return tl::unexpected(refusal_of(reply));
   if (!reply.body.empty()) TRY_VOID(write_all(BorrowedFd(1), reply.body + "\n"));
   return 0;
@@ -200,8 +334,8 @@ Result<int> act(const SessionOptions& options) {
     case Act::Ls: return list_files(options);
     case Act::Diff: return diff(options);
     case Act::Commit: return commit(options);
-    case Act::Undo: return ask(options, "POST", "/undo");
-    case Act::Report: return ask(options, "GET", "/report");
+    case Act::Undo: return undo(options);
+    case Act::Report: return report(options);
     case Act::Stop: return stop(options);
     case Act::Recycle: return recycle_session(options);
     case Act::Fork: return fork_session(options);
@@ -221,13 +355,7 @@ std::string session_target(std::string_view id, std::string_view what) {
 
 Result<std::string> find_session(HttpClient& service, const std::string& named) {
   TRY(const std::vector<Listed> sessions, list_sessions(service));
-  if (named == "last") {
-    const auto newest = std::ranges::max_element(sessions, {}, &Listed::created);
-    if (newest == sessions.end()) {
-      return fail(Code::NotFound, "no sessions: start one with 'glovebox session start'");
-    }
-    return newest->id;
-  }
+  if (named == "last") return last_session(sessions);
   std::vector<std::string> found;
   for (const Listed& each : sessions) {
     if (each.id == named) return each.id;

@@ -20,7 +20,8 @@ class Commands {
   CLI::App& about_one(const char* name, const char* about, Act act) {
     CLI::App& command = add(name, about, act);
     command.add_option("SESSION", options_.session,
-                       "Id of a session, the beginning of one, its name, or 'last' (default)");
+                       "Id of a session, the beginning of one, its name, or 'last' (default): the "
+                       "last one here, in a workspace at or above the current directory");
     return command;
   }
 
@@ -77,8 +78,20 @@ void add_changes(Commands& commands, SessionOptions& options) {
       ->allow_extra_args(false);
   commit.add_option("--accept", options.commit.accept, "Take this risky PATH too (repeatable)")
       ->allow_extra_args(false);
+  commit
+      .add_option("--accept-rule", options.commit.accept_rules,
+                  "Let this rule of the gate pass: NAME")
+      ->allow_extra_args(false);
+  commit
+      .add_option("--accept-class", options.commit.accept_classes,
+                  "Let this class of rules pass: NAME")
+      ->allow_extra_args(false);
   commit.add_flag("--dry-run", options.commit.dry_run, "Say what would be done");
-  commands.about_one("undo", "Put back what the last commit changed", Act::Undo);
+  CLI::App& undo = commands.about_one("undo", "Put back what the last commit changed", Act::Undo);
+  for (CLI::App* command : {&diff, &commit, &undo}) {
+    command->add_option("--workspace", options.workspace,
+                        "Which of its workspaces: DIR (default: the first)");
+  }
 }
 
 void add_key(CLI::App& command, SessionOptions& options) {
@@ -160,7 +173,10 @@ void add_session_options(CLI::App& app, SessionOptions& options) {
   add_files_of_sessions(commands, options);
   commands.about_one("report", "Print what is enforced, and what came of it, as JSON", Act::Report);
   CLI::App& stop = commands.about_one("stop", "End it", Act::Stop);
-  stop.add_flag("--keep", options.keep, "Keep what it changed, for diff and commit");
+  CLI::Option* keep = stop.add_flag(
+      "--keep", options.keep, "Keep what it changed as layers, for diff and commit (default)");
+  stop.add_flag("--discard", options.discard, "Throw away what it changed and was not committed")
+      ->excludes(keep);
   stop.add_flag("--all", options.all, "End all sessions");
 }
 

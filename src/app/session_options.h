@@ -1,6 +1,7 @@
 // The words of `glovebox session`.
 #pragma once
 
+#include "app/cli.h"
 #include "app/client/tls_link.h"
 #include "app/layer_options.h"
 #include "app/run_options.h"
@@ -8,10 +9,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace glovebox::app {
 
@@ -67,7 +64,9 @@ struct SessionOptions {
   bool force = false;  // fork, checkpoint: although something runs
   bool json = false;
   bool all = false;
-  bool keep = false;
+  bool keep = false;      // stop: what is done anyway
+  bool discard = false;   // stop: changes without a commit
+  std::string workspace;  // diff, commit, undo: which of its workspaces; empty: the first
 };
 
 void add_session_options(CLI::App& app, SessionOptions& options);

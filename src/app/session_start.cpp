@@ -38,7 +38,8 @@ Result<void> add_places(const RunOptions& box, json::object& body) {
       continue;
     }
     if (places[i].mode != Mode::Read && places[i].mode != Mode::Write) {
-      return fail(Code::Unsupported, "--bind {}: in a session a bind is ro or rw", box.binds[i]);
+      return fail(Code::Unsupported, "--bind {}: in a session a bind is ro or rw",
+                  box.binds[i - box.workspaces.size()]);
     }
     binds.push_back(json::object{{"source", places[i].at.path},
                                  {"dest", places[i].path_inside()},

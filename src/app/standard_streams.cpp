@@ -15,21 +15,29 @@ namespace {
 constexpr std::array<const char*, 3> kNames{"standard input", "standard output", "standard error"};
 constexpr unsigned kMemoryDevices = 1;  // the major number of /dev/null, zero, full, random
 
-Result<void> check_stream(int fd) {
+enum class Way : std::uint8_t { Pass, Relay, Terminal };
+
+// How the box is connected with a stream of ours. A file can be written and a socket be connected
+// elsewhere: of those it gets the bytes alone.
+Result<Way> choose_way(int fd) {
   const char* name = kNames.at(static_cast<std::size_t>(fd));
   struct stat info{};
-  if (::fstat(fd, &info) != 0) return fail_os(errno, "{}", name);
   const int flags = ::fcntl(fd, F_GETFL);
-  const bool passable = S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) ||
-                        (S_ISCHR(info.st_mode) && major(info.st_rdev) == kMemoryDevices) ||
-                        (S_ISCHR(info.st_mode) && ::isatty(fd) == 1);
-  if (!passable || flags < 0 || (flags & O_PATH) != 0) {
-    return fail(Code::Denied,
-                "{} is a directory or a device: a box takes files, pipes, sockets and terminals "
-                "(redirect it, for example with </dev/null)",
-                name);
+  if (flags < 0 || ::fstat(fd, &info) != 0) return fail_os(errno, "{}", name);
+  const bool is_path = (flags & O_PATH) != 0;
+  if (S_ISCHR(info.st_mode) && !is_path) {
+    if (major(info.st_rdev) == kMemoryDevices) return Way::Pass;
+    if (::isatty(fd) == 1) return Way::Terminal;
   }
-  return {};
+  if (S_ISREG(info.st_mode) && !is_path) {
+    return (flags & O_ACCMODE) == O_RDONLY ? Way::Pass : Way::Relay;
+  }
+  if (S_ISSOCK(info.st_mode) && !is_path) return Way::Relay;
+  if (S_ISFIFO(info.st_mode) && !is_path) return Way::Pass;
+  return fail(Code::Denied,
+              "{} is a directory or a device: a box takes files, pipes, sockets and terminals "
+              "(redirect it, for example with </dev/null)",
+              name);
 }
 
 // As root the box's user is nobody the caller knows, and a script that writes to /dev/stderr opens
@@ -40,14 +48,6 @@ Result<void> let_reopen(int fd) {
   if (where.f_type != PIPEFS_MAGIC || ::geteuid() != 0) return {};
   if (::fchmod(fd, 0666) != 0) return fail_os(errno, "open a pipe's mode");
   return {};
-}
-
-// A file can be written, a socket be connected elsewhere: of those the box gets the bytes alone.
-Result<bool> has_more_than_bytes(int fd) {
-  struct stat info{};
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fstat(fd, &info) != 0) return fail_os(errno, "look at a stream");
-  return S_ISSOCK(info.st_mode) || (S_ISREG(info.st_mode) && (flags & O_ACCMODE) != O_RDONLY);
 }
 
 // The box's end of a pipe; what comes out at the other goes to `fd`, or comes from there.
@@ -89,15 +89,14 @@ Result<void> fill_closed_streams() {
 Result<Connection> connect_streams(Counting counting) {
   Connection connection;
   for (int fd = 0; fd < 3; ++fd) {
-    TRY_VOID(check_stream(fd));
-    TRY(const bool has_more, has_more_than_bytes(fd));
+    TRY(const Way way, choose_way(fd));
     auto& place = connection.for_box.at(static_cast<std::size_t>(fd));
-    if (::isatty(fd) == 1) {
+    if (way == Way::Terminal) {
       place = -1;
       connection.streams.has_terminal = true;
       if (fd == 0) connection.streams.terminal_input = 0;
       if (connection.streams.terminal_output < 1) connection.streams.terminal_output = fd;
-    } else if (has_more || (fd != 0 && counting == Counting::On)) {
+    } else if (way == Way::Relay || (fd != 0 && counting == Counting::On)) {
       using Direction = launch::Relay::Direction;
       TRY(place, relay(fd, fd == 0 ? Direction::IntoBox : Direction::OutOfBox, connection));
     } else {

@@ -60,7 +60,7 @@ session::RunRequest to_run(const Command& command) {
   session::RunRequest run;
   run.code = command.code;
   run.argv = command.argv;
-  for (const auto& [name, value] : command.env) run.env.push_back(name + "=" + value);
+  for (const auto& [name, value] : command.env) run.env.push_back({name, value});
   run.cwd = command.cwd;
   run.timeout = command.timeout;
   return run;

@@ -174,8 +174,9 @@ Result<std::vector<Guarantee>> Session::enforced() {
 Result<void> Session::end() {
   if (!host_) return {};
   const std::shared_ptr<Host> host = std::move(host_);
-  return host->call(
-      [&](Manager& manager) { return manager.remove(id_, session::LayerFate::Remove); });
+  TRY_VOID(host->call(
+      [&](Manager& manager) { return manager.remove(id_, session::LayerFate::Remove); }));
+  return {};
 }
 
 }  // namespace glovebox

@@ -61,10 +61,10 @@ class CommandBoxes final : public Boxes {
   }
 
   Result<Ended> commit() override {
-    return run_program(command_for({setting_.glovebox, "commit", "last"}));
+    return run_program(command_in_work({setting_.glovebox, "commit", "last"}));
   }
   Result<Ended> diff() override {
-    return run_program(command_for({setting_.glovebox, "diff", "last"}));
+    return run_program(command_in_work({setting_.glovebox, "diff", "last"}));
   }
 
  private:
@@ -78,6 +78,13 @@ class CommandBoxes final : public Boxes {
     }
     words.emplace_back("--");
     return words;
+  }
+
+  // Where `last` is the layer of the box that was attacked.
+  Command command_in_work(Words words) {
+    Command command = command_for(std::move(words));
+    command.directory = canaries_.work();
+    return command;
   }
 
   Command command_for(Words words) {

@@ -181,6 +181,7 @@ Result<void> Canaries::make_sockets(Ids owner) {
   const std::string path = directory_ + "/private/socket";
   TRY(named_, bind_unix(path, SOCK_STREAM));
   if (::chown(path.c_str(), owner.uid, owner.gid) != 0) return fail_os(errno, "{}", path);
+  TRY_VOID(put_service());
   const std::string zero(1, '\0');
   TRY(abstract_, bind_unix(zero + token_, SOCK_STREAM));
   TRY(abstract_datagram_, bind_unix(zero + token_ + "d", SOCK_DGRAM));
@@ -199,6 +200,15 @@ Result<void> Canaries::make_sockets(Ids owner) {
     ::tcsetattr(slave, TCSANOW, &modes);
   }
   if (::fchown(slave, owner.uid, owner.gid) != 0) return fail_os(errno, "a terminal");
+  return {};
+}
+
+// The same socket, under a name in the workspace.
+Result<void> Canaries::put_service() const {
+  const std::string path = work() + "/service";
+  if (::link((directory_ + "/private/socket").c_str(), path.c_str()) != 0) {
+    return fail_os(errno, "{}", path);
+  }
   return {};
 }
 
@@ -332,7 +342,8 @@ std::string Canaries::touched() {
     what = "a process of the host was ended or stopped";
   }
   empty_directory(work());
-  if (!fill_work(work(), owner_) && what.empty()) what = "the workspace cannot be put back";
+  const bool is_back = fill_work(work(), owner_).has_value() && put_service().has_value();
+  if (!is_back && what.empty()) what = "the workspace cannot be put back";
   return what;
 }
 

@@ -65,6 +65,7 @@ class Canaries {
   Canaries() = default;
   Result<void> make_files(Ids owner);
   Result<void> make_sockets(Ids owner);
+  Result<void> put_service() const;
   Result<void> make_shared();
   Result<void> make_victim(Ids owner);
   std::string touched_files() const;

@@ -31,6 +31,7 @@ constexpr int kRefused = 125, kSignal = 128;
 struct Missing {
   std::string_view name;
   std::array<int, 3> calls;  // -1: none
+  int error = ENOSYS;        // 0: the calls are answered and not made
 };
 
 constexpr Missing kMissing[] = {
@@ -38,10 +39,18 @@ constexpr Missing kMissing[] = {
     {"namespaces", {SYS_unshare, SYS_clone3, SYS_clone}},
     {"mounts", {SYS_mount_setattr, SYS_mount, -1}},
     {"seccomp", {SYS_seccomp, SYS_prctl, -1}},
+    {"answered landlock", {SYS_landlock_restrict_self, -1, -1}, 0},
+    {"answered seccomp", {SYS_seccomp, -1, -1}, 0},
+    {"answered namespaces", {SYS_setns, SYS_unshare, -1}, 0},
+    {"answered root", {SYS_pivot_root, -1, -1}, 0},
+    {"answered mounts", {SYS_move_mount, -1, -1}, 0},
+    {"answered capabilities", {SYS_capset, -1, -1}, 0},
+    {"answered descriptors", {SYS_close_range, -1, -1}, 0},
 };
 
-// Makes these calls say ENOSYS from here on, as a kernel without them does.
-bool take_away(std::span<const int> calls) {
+// Makes these calls say ENOSYS from here on, as a kernel without them does; or 0, as a filter that
+// answers in the kernel's place.
+bool take_away(std::span<const int> calls, int error) {
   std::array<sock_filter, 8> filter{};
   std::size_t size = 0;
   filter[size++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
@@ -51,7 +60,7 @@ bool take_away(std::span<const int> calls) {
     filter[size++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, to_the_end, 0);
   }
   filter[size++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  filter[size++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
+  filter[size++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error));
   const sock_fprog program{static_cast<unsigned short>(size), filter.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
@@ -91,8 +100,9 @@ struct Streams {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of ids has taken it back
   ::signal(SIGPIPE, SIG_DFL);
   if (missing != nullptr) {
-    const std::size_t count = missing->calls[2] < 0 ? 2 : 3;
-    if (!take_away(std::span(missing->calls).first(count))) ::_exit(kRefused);
+    std::size_t count = 0;
+    while (count < missing->calls.size() && missing->calls[count] >= 0) ++count;
+    if (!take_away(std::span(missing->calls).first(count), missing->error)) ::_exit(kRefused);
   }
   ::execve(argv[0], argv, envp);
   ::_exit(kRefused);

@@ -148,6 +148,7 @@ class PythonBoxes final : public Boxes {
     TRY(const Ended other, service_.tool({"session", "start", "--read", setting_.probe}));
     if (other.code != 0) return fail(Code::Os, "start a session: {}", other.output);
     const std::string session = other.output.substr(0, other.output.find('\n'));
+    TRY_VOID(begin_neighbour());
     return canaries_.set_neighbour(
         service_.command({"session", "run", session, "--", setting_.probe}));
   }
@@ -171,6 +172,23 @@ class PythonBoxes final : public Boxes {
  private:
   // What the code may do: start programs, or call native code and start none.
   enum class Powers { Programs, Native };
+
+  // Another session with the authority of those that are attacked from: a class of its own, and a
+  // word in the dict behind a built-in type, which the read-only one hands to who compares it.
+  Result<void> begin_neighbour() {
+    constexpr const char* kSource =
+        "class GloveboxNeighbour:\n"
+        "    def __eq__(self, names):\n"
+        "        names['glovebox_neighbour'] = 1\n"
+        "        return True\n"
+        "str.__dict__ == GloveboxNeighbour()\n"
+        "assert hasattr('', 'glovebox_neighbour')\n";
+    TRY(const std::string session, create(Powers::Native));
+    TRY(neighbour_, Channel::open(address_, session));
+    TRY(const Ended ended, neighbour_->exec(kSource));
+    if (ended.code == 0) return {};
+    return fail(Code::Os, "a Python session next door: {}", ended.output);
+  }
 
   Result<Channel*> channel_for(Powers powers) {
     std::unique_ptr<Channel>& channel = channels_[powers];
@@ -242,6 +260,7 @@ class PythonBoxes final : public Boxes {
   Canaries& canaries_;
   ServiceAddress address_;
   std::map<Powers, std::unique_ptr<Channel>> channels_;
+  std::unique_ptr<Channel> neighbour_;
 };
 
 }  // namespace

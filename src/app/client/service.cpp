@@ -197,7 +197,9 @@ Result<HttpClient> open_service(IfMissing missing) {
   if (client || client.error().code != Code::NotFound) return client;
   if (!variable("GLOVEBOX_HOST").empty()) return client;
   if (missing == IfMissing::Fail) {
-    return fail(Code::NotFound, "no sessions: start one with 'glovebox session start'");
+    return fail(Code::NotFound,
+                "no service is running, so there are no sessions: start one with 'glovebox session "
+                "start' (what sessions left behind is listed by 'glovebox layers')");
   }
   TRY(const std::string state, state_directory());
   return start_and_connect(OwnService{state}, address);
