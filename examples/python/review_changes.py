@@ -15,14 +15,15 @@ def main():
 
     with gb.spawn("review", python=False, workspace=project) as box:
         box.run(command, on_output=lambda stream, text: sys.stdout.write(text))
-        print(box.diff_text())
+        for change in box.diff():  # diff_text() has the lines
+            print(change.kind, change.path)
         try:
             box.commit()
         except gb.CommitRefused as refused:
             print("held back:", [held["path"] for held in refused.held])
         box.commit(reject=[".envrc"])
 
-    print((project / "notes.txt").read_text(), sorted(os.listdir(project)))
+    print((project / "notes.txt").read_text().split(), sorted(os.listdir(project)))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ def evaluate(formula, variables):
 def main():
     formulas = ["x ** 2 + y", "math.sqrt(x)", "x / 0", "__import__('os').listdir('/')", "9 ** 9 ** 9"]
     for formula in formulas:
-        # A box for each: nothing that one formula does can be seen by the next.
-        with gb.spawn("formula", allowed_imports=["math"]) as box:
+        # A box for each: nothing that one formula does can be seen by the next. eval() is one of the builtins that
+        # code may call with a grant alone.
+        with gb.spawn("formula", allowed_imports=["math", "builtins"]) as box:
             try:
                 print(f"{formula}  =  {box.call(evaluate, formula, {'x': 16, 'y': 1}, timeout=2)}")
             except gb.PolicyError as error:

@@ -8,15 +8,18 @@ import json
 import logging
 import os
 import shutil
+import signal
 import struct
 import threading
 import time
 import unittest
 from unittest import mock
 
+import httpx
+
 import glovebox as gb
 from fake_host import FakeHost, refusing_server
-from glovebox import _channel
+from glovebox import _channel, _core
 from glovebox._core import Core
 from glovebox._drive import AsyncDriver, BlockingDriver, run
 from glovebox._request import SpawnRequest
@@ -107,6 +110,85 @@ class ChannelTest(unittest.TestCase):
             self.assertEqual(host.heard[1], {"op": "cancel", "id": 1})
 
         self.check(script, claim)
+
+    def test_a_function_that_cannot_be_defined_in_time_is_out_of_time(self):
+        def script(host, connection):
+            host.hear(connection)
+            host.hear(connection)
+            connection.recv()
+
+        async def claim(box, host):
+            with self.assertRaisesRegex(gb.TimeoutError, "0.05 s"):
+                await box.call(stands_alone, timeout=0.05)
+            while len(host.heard) < 2:
+                await pause(box)
+            self.assertEqual([each["op"] for each in host.heard], ["define", "cancel"])
+            self.assertEqual(host.heard[1]["id"], host.heard[0]["id"])
+
+        self.check(script, claim)
+
+    def test_the_time_of_a_call_is_that_of_both_its_parts(self):
+        def script(host, connection):
+            defined = host.hear(connection)
+            time.sleep(0.3)
+            host.say(connection, ev="result", id=defined["id"], value=None)
+            host.hear(connection)
+            connection.recv()
+
+        async def claim(box, host):
+            with mock.patch.object(box._core, "ask", wraps=box._core.ask) as asked:
+                with self.assertRaises(gb.TimeoutError):
+                    await box.call(stands_alone, timeout=0.5)
+            self.assertEqual(host.heard[1]["op"], "call")
+            self.assertLessEqual(asked.call_args.args[3], 0.2)
+
+        self.check(script, claim)
+
+    def test_a_checkpoint_waits_for_what_was_asked_for_before(self):
+        def script(host, connection):
+            number = host.hear(connection)["id"]
+            host.say(connection, ev="post", value=1)
+            connection.recv()  # the test has seen that it is still under way
+            host.say(connection, ev="result", id=number, value=None)
+            connection.recv()
+
+        async def claim(box, host):
+            await box.exec("post(1); more()")
+            self.assertEqual(await box.recv(10), 1)
+            seen = []
+
+            async def request(method, path, **more):
+                seen.append((path, len(box._core.channel.running())))
+                return httpx.Response(200, content=b"file")
+
+            box._core.driver.request = request
+            self.assertEqual(len(box._core.channel.running()), 1)
+            with mock.patch.object(_core, "_SETTLE_SECONDS", 0.01):  # it does not end: the service decides
+                await box.checkpoint(bytes(32))
+            await box.checkpoint(bytes(32), force=True)
+            await box.post("go")
+            self.assertEqual(await box.checkpoint(bytes(32)), b"file")
+            self.assertEqual(seen, [("/v1/isolated/session/id/checkpoint", count) for count in (1, 1, 0)])
+
+        self.check(script, claim)
+
+    def test_a_restored_sandbox_is_what_the_service_says(self):
+        async def claim(box, host):
+            deleted = []
+
+            async def request(method, path, **more):
+                deleted.extend([path] if method == "DELETE" else [])
+                return httpx.Response(201, json={"session_id": "s", "name": "n", "backend": "cell", "python": True, "tag": "t"})
+
+            box._core.driver.request = request
+            restored = await box.supervisor.restore(b"file", bytes(32))
+            self.assertEqual((restored.backend, restored._core.request.python, restored.name), ("cell", True, "n"))
+            for wrong in ({"backend": "process"}, {"python": False}):
+                with self.assertRaises(gb.CheckpointError):
+                    await box.supervisor.restore(b"file", bytes(32), name="other", **wrong)
+            self.assertEqual(deleted, ["/v1/isolated/session/s"] * 2)
+
+        self.check(lambda host, connection: connection.recv(), claim)
 
     def test_an_error_of_exec_comes_out_of_recv_in_its_turn(self):
         def script(host, connection):
@@ -426,6 +508,110 @@ class ChannelTest(unittest.TestCase):
             self.assertEqual(host.heard[1], {"op": "cancel", "id": 1})
 
         self.check(script, claim)
+
+
+def stands_alone():
+    return 1
+
+
+class Interrupted(unittest.TestCase):
+    """Tasks that are cancelled, and threads that are interrupted by Ctrl-C."""
+
+    _work = ChannelTest._work
+
+    def attempt(self, script, claim):
+        """With asyncio alone."""
+        host = FakeHost(script)
+        try:
+            asyncio.run(self._work(AsyncDriver, host, claim, {}))
+        finally:
+            host.close()
+
+    async def cancelled(self, work, when):
+        task = asyncio.create_task(work)
+        while not when():
+            await asyncio.sleep(0.002)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+
+    @staticmethod
+    def hear_cancel_and_go_on(host, connection):
+        host.hear(connection)
+        host.hear(connection)
+        after = host.hear(connection)
+        host.say(connection, ev="result", id=after["id"], value="after")
+        connection.recv()
+
+    def test_a_cancelled_task_cancels_what_it_waits_for(self):
+        for work in (lambda box: box.call("m.slow"), lambda box: box.call(stands_alone), self._exec_and_wait):
+            with self.subTest(work):
+                async def claim(box, host):
+                    await self.cancelled(work(box), lambda: host.heard)
+                    self.assertEqual(await box.call("m.next", timeout=10), "after")
+                    self.assertEqual(host.heard[1], {"op": "cancel", "id": host.heard[0]["id"]})
+                    self.assertEqual(box._core.channel.running(), [])
+
+                self.attempt(self.hear_cancel_and_go_on, claim)
+
+    @staticmethod
+    async def _exec_and_wait(box):
+        await (await box.exec("...")).wait()
+
+    def test_wait_for_is_the_same_as_a_timeout(self):
+        async def claim(box, host):
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(box.call("m.slow"), 0.05)
+            self.assertEqual(await box.call("m.next", timeout=10), "after")
+            self.assertEqual(host.heard[1]["op"], "cancel")
+
+        self.attempt(self.hear_cancel_and_go_on, claim)
+
+    def test_a_cancelled_recv_takes_nothing_away(self):
+        def script(host, connection):
+            host.hear(connection)
+            host.say(connection, ev="post", value=7)
+            connection.recv()
+
+        async def claim(box, host):
+            await self.cancelled(box.recv(), lambda: host.connections)
+            await box.post("go")
+            self.assertEqual(await box.recv(10), 7)
+
+        self.attempt(script, claim)
+
+    def test_what_comes_together_with_the_cancelling_is_kept_in_its_place(self):
+        async def claim(box, host):
+            await box._core.attach()
+            first = asyncio.create_task(box.recv())
+            await asyncio.sleep(0)
+            box._core.channel.inbox.put(1)
+            box._core.channel.inbox.put(2)
+            first.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await first
+            self.assertEqual([await box.recv(10), await box.recv(10)], [1, 2])
+
+        self.attempt(lambda host, connection: connection.recv(), claim)
+
+    def test_ctrl_c_in_a_blocked_call_cancels_it_too(self):
+        def script(host, connection):
+            host.hear(connection)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            host.hear(connection)
+            after = host.hear(connection)
+            host.say(connection, ev="result", id=after["id"], value="after")
+            connection.recv()
+
+        async def claim(box, host):
+            with self.assertRaises(KeyboardInterrupt):
+                await box.call("m.slow")
+            self.assertEqual(await box.call("m.next", timeout=10), "after")
+            self.assertEqual(host.heard[1], {"op": "cancel", "id": 1})
+
+        host = FakeHost(script)
+        self.addCleanup(host.close)
+        run(self._work(BlockingDriver, host, claim, {}))
 
 
 class ManyThreads(unittest.TestCase):

@@ -48,14 +48,14 @@ class Documents(unittest.TestCase):
 
 
 class Examples(unittest.TestCase):
-    def test_they_run(self):
+    def test_they_print_what_is_written_beside_them(self):
         files = sorted((PLACE / "examples/python").glob("*.py"))
         self.assertTrue(files)
         for file in files:
             with self.subTest(file.name), tempfile.TemporaryDirectory(dir=os.environ["HOME"]) as directory:
                 done = run(file.read_text(), directory)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertTrue(done.stdout)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(done.stdout, file.with_suffix(".out").read_text())
 
 
 if __name__ == "__main__":

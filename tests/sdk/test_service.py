@@ -16,6 +16,7 @@ from unittest import mock
 
 import glovebox as gb
 from glovebox import _service
+from glovebox._drive import run
 from support import BoxTest, fresh_directory, needs_root, wait_until
 from test_values import EVERY_KIND
 
@@ -130,18 +131,75 @@ sys.stdin.readline()
         second.close()
         self.assertFalse(service.is_alive())
 
+    def kill_service(self, whom):
+        """Of the service of this process: all of it, or the program alone, while its keeper still cleans up."""
+        service = _service.shared._service
+        if whom == "all":
+            os.killpg(service._process.pid, signal.SIGKILL)
+            service._process.wait()
+        else:
+            children = Path(f"/proc/{service._process.pid}/task/{service._process.pid}/children").read_text().split()
+            # The other one is the shell that watches the pipe.
+            served = [int(pid) for pid in children if not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/sh")]
+            self.assertEqual(len(served), 1)
+            os.kill(served[0], signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: not service._is_listening()))  # its last thread has gone
+        return service._state, service._place
+
     def test_is_started_again_after_it_died(self):
-        with gb.Supervisor() as first:
-            first.host()
-            process = _service.shared._service._process
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            with self.assertRaisesRegex(gb.ServiceNotFound, "has ended"):
-                first.host()
-            left = (_service.shared._service._state, _service.shared._service._place)
-            with gb.Supervisor() as second:
+        for whom in ("all", "program"):
+            with self.subTest(whom), gb.Supervisor() as first, gb.Supervisor() as second:
+                box = first.spawn("same", python=False)
+                second.host()
+                left = self.kill_service(whom)
+                again = first.spawn("same", python=False)  # the name is free: what had it is gone
+                self.assertEqual(again.run("echo new").stdout, "new\n")
+                with self.assertRaises(gb.SandboxEnded):
+                    box.run("true")
+                self.assertEqual((box.termination_reason, first.list_active()), ("service", {"same": again}))
+                box.close()
                 self.assertTrue(second.host()["available"])
-            self.assertEqual([place for place in left if place.exists()], [])
+                self.assertTrue(wait_until(lambda: not any(place.exists() for place in left)))
+
+    def test_is_started_again_with_asyncio(self):
+        async def work():
+            async with gb.aio.Supervisor() as supervisor:
+                for whom in ("all", "program"):
+                    box = await supervisor.spawn("same", python=False)
+                    self.kill_service(whom)
+                    async with await supervisor.spawn("same", python=False) as again:
+                        self.assertEqual((await again.run("echo new")).stdout, "new\n")
+                    with self.assertRaises(gb.SandboxEnded):
+                        await box.run("true")
+
+        asyncio.run(work())
+
+    def test_what_a_killed_keeper_left_is_removed_by_the_next(self):
+        child, pid, state, place = self.start_child()
+        other, other_pid, other_state, other_place = self.start_child()  # lives on, and keeps what is its own
+        os.kill(pid, signal.SIGKILL)  # as Ray does: the children of a worker, and the worker
+        child.kill()
+        child.wait()
+        self.assertTrue(wait_until(lambda: _service._is_left(state)), "something of the service still lives")
+        self.assertTrue(state.exists())
+        with gb.Supervisor() as supervisor:
+            supervisor.host()
+            self.assertEqual((state.exists(), place.exists()), (False, False))
+            self.assertEqual((other_state.exists(), other_place.exists()), (True, True))
+        other.stdin.write("\n")
+        other.stdin.flush()
+        self.assertEqual(other.wait(30), 0)
+        self.assertNothingLeft(other_pid, other_state, other_place)
+
+    def test_is_stopped_although_its_keeper_was_killed(self):
+        with gb.Supervisor() as supervisor:
+            box = supervisor.spawn("x", python=False)
+            service = _service.shared._service
+            os.kill(service._process.pid, signal.SIGKILL)
+            service._process.wait()
+        self.assertTrue(box.is_closed)
+        self.assertTrue(_service._is_left(service._state))
+        self.assertEqual((service._state.exists(), service._place.exists()), (False, False))
 
     def test_its_directories_are_nobody_elses(self):
         with gb.Supervisor() as supervisor:
@@ -242,6 +300,40 @@ class Boxes(BoxTest):
         self.assertEqual((result.timed_out, result.exit_code), (True, 124))
         self.assertIn("before", result.stdout)
         self.assertEqual(box.run("echo after").stdout, "after\n")
+
+    def test_cancel_ends_a_command(self):
+        box = self.spawn(python=False)
+        self.assertFalse(box.cancel())
+        # One that SIGINT ends, and one that ignores it.
+        for command in ("echo on; sleep 1000", "trap '' INT; echo on; sleep 1000 & wait; sleep 1000"):
+            with self.subTest(command):
+                begun, results = threading.Event(), []
+                thread = threading.Thread(target=lambda: results.append(
+                    box.run(command, on_output=lambda *_: begun.set())))
+                thread.start()
+                self.assertTrue(begun.wait(30))
+                self.assertTrue(box.cancel())
+                thread.join(30)
+                self.assertFalse(thread.is_alive())
+                self.assertEqual((results[0].cancelled, results[0].ok, results[0].stdout), (True, False, "on\n"))
+                with self.assertRaises(gb.Cancelled):
+                    results[0].check()
+                again = box.run("echo free", timeout=30)
+                self.assertEqual((again.stdout, again.cancelled), ("free\n", False))
+
+    def test_cancel_ends_commands_that_wait_for_their_turn(self):
+        box = self.spawn(python=False)
+        begun, results = threading.Event(), []
+        threads = [threading.Thread(target=lambda: results.append(
+            box.run("echo on; sleep 1000", on_output=lambda *_: begun.set()))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        self.assertTrue(begun.wait(30))
+        self.assertTrue(wait_until(lambda: len(box._core._runs) == 3))
+        self.assertTrue(box.cancel())
+        for thread in threads:
+            thread.join(30)
+        self.assertEqual([each.cancelled for each in results], [True, True, True])
 
     def test_output_is_heard_as_it_comes(self):
         box = self.spawn(python=False, workspace=fresh_directory(), mode="rw")
@@ -463,6 +555,33 @@ class Boxes(BoxTest):
         with self.assertRaises(ValueError):
             self.supervisor.spawn("x", f"{file}#a", python=False, if_policy=digest)
 
+    def test_numbers_of_a_policy_may_be_floats(self):
+        box = self.spawn({"version": 1.0, "open_files": 128.0}, python=False)
+        self.assertEqual(box.run("ulimit -n").stdout, "128\n")
+        # Also of clients that do not make whole numbers of them.
+        answer = run(self.supervisor._inner._driver.request(
+            "POST", "/v1/isolated/session", json={"policy": {"document": {"version": 1.0, "open_files": 128.0}}, "overlays": []}))
+        run(self.supervisor._inner._delete(answer.json()["session_id"]))
+        with self.assertRaisesRegex(gb.PolicyCompilerError, "unsupported version"):
+            self.spawn({"version": 1.5}, python=False, name="wrong")
+
+    @needs_root
+    def test_a_policy_may_ask_for_parts_of_a_processor(self):
+        box = self.spawn({"version": 1.0, "memory": 256e6, "cpus": 0.5}, python=False)
+        self.assertIn("256000000", " ".join(each["name"] for each in box.report()["terms"]))
+
+    def test_a_connection_that_is_not_granted_is_told_with_its_rule(self):
+        # Not of 127.0.0.1, whose other ports are the box's own.
+        with socket.create_server(("127.0.0.1", 0)) as granted:
+            port = granted.getsockname()[1]
+            box = self.spawn(python=False, capabilities=[gb.ConnectTCP("127.0.0.1", port)])
+            self.assertTrue(box.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}").ok)
+            self.assertFalse(box.run("exec 3<>/dev/tcp/192.0.2.1/9").ok)
+            self.assertTrue(wait_until(box.denials))
+        denial = box.denials()[0]
+        self.assertEqual((denial.capability, denial.policy_rule, denial.decision, denial.attempted_action),
+                         ("connect_tcp", "authority:connect_tcp", "deny", "connect to 192.0.2.1:9"))
+
     def test_48_boxes_from_12_threads(self):
         results = {}
 
@@ -523,7 +642,9 @@ sandboxes:
   myguest: {extends: base, imports: [json], cpu_ms: 50}
 """
         policy = gb.Policy.from_yaml(text, "myguest")
-        self.assertTrue(policy.allows(gb.Import("math")) and policy.allows(gb.Import("json")))
+        for module in ("math", "json"):  # a name of a policy is one module
+            self.assertTrue(policy.allows(gb.Import(module, strict=True)))
+            self.assertFalse(policy.allows(gb.Import(module)))
         self.assertTrue(policy.allows(gb.WritePath("/srv/data/x")))
         self.assertFalse(policy.allows(gb.ReadPath("/srv/data/private/x")))
         self.assertTrue(policy.allows(gb.ConnectTCP("127.0.0.1", 6379)))
@@ -563,6 +684,26 @@ class Asyncio(unittest.TestCase):
                 with self.assertRaises(asyncio.CancelledError):
                     await task
                 self.assertEqual((await box.run("echo free", timeout=30)).stdout, "free\n")
+
+        asyncio.run(work())
+
+    def test_a_cancelled_spawn_leaves_no_sandbox(self):
+        async def work():
+            async with gb.aio.Supervisor() as supervisor:
+                await supervisor.host()
+                task = asyncio.create_task(supervisor.spawn("c", python=False))
+                while not supervisor._driver._tasks:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                while supervisor._driver._tasks:  # it is made all the same, and then unmade
+                    await asyncio.sleep(0.002)
+                listed = (await supervisor._driver.request("GET", "/v1/isolated/sessions")).json()
+                self.assertEqual((supervisor.list_active(), listed["sessions"]), ({}, []))
+                async with await supervisor.spawn("c", python=False) as box:
+                    self.assertEqual((await box.run("echo free", timeout=30)).stdout, "free\n")
 
         asyncio.run(work())
 

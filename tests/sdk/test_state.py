@@ -3,8 +3,10 @@
 import asyncio
 import secrets
 import unittest
+from unittest import mock
 
 import glovebox as gb
+from glovebox import _core
 from support import BoxTest, fresh_directory
 
 KEY = bytes(range(32))
@@ -53,6 +55,54 @@ class Recycling(BoxTest):
         self.assertEqual(again.call("math.sqrt", 4), 2.0)
         again.exec(f"post(open('{work}/b').read())")
         self.assertEqual(again.recv(30), "kept")
+
+    def test_source_whose_value_was_received_may_still_be_ending(self):
+        work = fresh_directory()
+        for act in (lambda box: box.checkpoint(KEY), lambda box: [each.close() for each in box.fork(1)],
+                    lambda box: box.checkpoint(KEY)):
+            box = self.spawn(name="ending", workspace=work, allowed_imports=["time"])
+            box.exec(f"import time\nopen('{work}/b', 'w').write('x')\npost(1)\ntime.sleep(0.5)")
+            self.assertEqual(box.recv(30), 1)
+            act(box)
+            box.close()
+
+    def test_source_that_does_not_end_is_said_so(self):
+        box = self.spawn(name="endless")
+        box.exec("post(1)\nwhile True: pass")
+        self.assertEqual(box.recv(30), 1)
+        with mock.patch.object(_core, "_SETTLE_SECONDS", 0.05), self.assertRaisesRegex(gb.ServiceError, "under way"):
+            box.checkpoint(KEY)
+
+    def test_a_cell_comes_back_as_a_cell(self):
+        box = self.spawn(name="cell", backend="cell", allowed_imports=["math"])
+        box.exec("x = 1").wait(30)
+        blob = box.checkpoint(KEY)
+        box.close()
+        again = self.supervisor.restore(blob, KEY)
+        self.addCleanup(again.close)
+        self.assertEqual((again.backend, again.info()["backend"], again.info()["python"]), ("cell", "cell", True))
+        self.assertEqual(again.call("math.sqrt", 4), 2.0)
+        with self.assertRaisesRegex(gb.CheckpointError, "'cell'"):
+            self.supervisor.restore(blob, KEY, name="other", backend="process")
+        self.assertEqual(list(self.supervisor.list_active()), ["cell"])
+        moved = again.migrate(self.supervisor_of_another(), KEY)
+        self.assertEqual(moved.backend, "cell")
+
+    def supervisor_of_another(self):
+        """Of the same service: a name is one sandbox of a supervisor."""
+        other = gb.Supervisor()
+        self.addCleanup(other.close)
+        return other
+
+    def test_a_box_without_python_comes_back_without(self):
+        box = self.spawn(name="plain", python=False)
+        blob = box.checkpoint(KEY)
+        box.close()
+        again = self.supervisor.restore(blob, KEY)
+        self.addCleanup(again.close)
+        self.assertEqual((again.backend, again.run("echo x").stdout), ("process", "x\n"))
+        with self.assertRaisesRegex(gb.SandboxError, "without Python"):
+            again.exec("1")
 
     def test_a_fork_has_the_files_and_fresh_globals(self):
         work = fresh_directory()

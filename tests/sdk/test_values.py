@@ -3,7 +3,11 @@
 import array
 import ast
 import asyncio
+import concurrent.futures
+import copy
 import json
+import multiprocessing
+import pickle
 import struct
 import types
 import unittest
@@ -20,9 +24,9 @@ from glovebox.functions import seconds
 EVERY_KIND = [
     gb.ReadPath("/srv"), gb.WritePath("/srv/out"), gb.ExecPath("/opt/bin"), gb.ConnectTCP("*.example.com", 443),
     gb.ConnectTCP("10.0.0.0/8", (8000, 8100)), gb.ListenTCP("127.0.0.1", 8080), gb.ConnectUnix("/run/x.sock"),
-    gb.ResolveName("example.com"), gb.Import("json"), gb.Env("HOME"), gb.Env("HOME", "/work"), gb.Secret("key"),
+    gb.ResolveName("example.com"), gb.Import("json", strict=True), gb.Import("a.*"), gb.Import("*"), gb.Env("HOME"), gb.Env("HOME", "/work"), gb.Secret("key"),
     gb.Subprocess(("make", "git")), gb.Subprocess("git", allow_shell=True), gb.Clock(), gb.Random(),
-    gb.Channel("news"), gb.CpuBudget(500), gb.MemoryBudget(1 << 20), gb.PidsBudget(8), gb.WallBudget(100),
+    gb.Channel("news"), gb.Syscalls("sysv-ipc"), gb.CpuBudget(500), gb.MemoryBudget(1 << 20), gb.PidsBudget(8), gb.WallBudget(100),
     gb.DiskBudget(1 << 20), gb.InodeBudget(9), gb.OutputBudget(100), gb.OpenFilesBudget(16),
     gb.ConnectionsBudget(2), gb.EgressBytesBudget(1000), gb.ConnectRateBudget(20),
 ]  # fmt: skip
@@ -49,6 +53,18 @@ class Capabilities(unittest.TestCase):
                      lambda: gb.ConnectTCP.from_address(":80"), lambda: gb.Subprocess(()), lambda: gb.Secret("")):
             with self.subTest(make), self.assertRaises(ValueError):
                 make()
+
+    def test_an_import_is_of_a_package_unless_it_is_strict(self):
+        def written(*imports):
+            return [each["module"] for each in gb.AuthoritySet(imports).to_json()["allow"]]
+
+        self.assertEqual(written(gb.Import("a")), ["a", "a.*"])
+        self.assertEqual(written(gb.Import("a", strict=True)), ["a"])
+        self.assertEqual(written(gb.Import("a.*"), gb.Import("a"), gb.Import("*")), ["a.*", "a", "*"])
+        self.assertEqual(gb.Policy().allow_import("a").deny(gb.Import("b")).to_dict()["rules"],
+                         ["allow import=a", "allow import=a.*", "deny import=b", "deny import=b.*"])
+        with self.assertRaises(ValueError):
+            gb.Import("a.*", strict=True)
 
     def test_addresses(self):
         self.assertEqual(gb.ConnectTCP.from_address("[::1]:80"), gb.ConnectTCP("::1", 80))
@@ -92,6 +108,14 @@ class Values(unittest.TestCase):
         grid = memoryview(bytes(6)).cast("B", [2, 3])
         self.assertEqual(self.cross(grid).tolist(), grid.tolist())
         self.assertEqual(self.cross(memoryview(array.array("i", range(6)))[::2]), array.array("i", [0, 2, 4]))
+        self.assertEqual(self.cross(memoryview(struct.pack("d", 2.5)).cast("d", [])).tolist(), 2.5)
+        self.assertEqual(self.cross(array.array("d")), array.array("d"))
+
+    def test_half_precision_is_read_without_numpy(self):
+        numbers = [0.0, 1.5, -2.0, 65504.0, 2.0**-24, float("inf")]
+        raw = json.dumps({"v": {"$array": [0, 12], "dtype": "float16", "shape": [2, 3]}}).encode()
+        frame = struct.pack("<I", len(raw)) + raw + struct.pack("=6e", *numbers)
+        self.assertEqual(_values.decode(frame)["v"].tolist(), [numbers[:3], numbers[3:]])
 
     def test_what_does_not_cross_is_refused_where_it_is_sent(self):
         loop = []
@@ -117,6 +141,10 @@ class Values(unittest.TestCase):
                       '{"v":' * 5000 + "1" + "}" * 5000 + "}"):
             with self.subTest(frame[:40]), self.assertRaises(_values.BrokenMessage):
                 _values.decode(frame)
+
+
+def raise_guest_error():
+    raise gb.GuestError("KeyError", "x", "T")
 
 
 def plain(a, b=2):
@@ -248,7 +276,7 @@ class Requests(unittest.TestCase):
                          {"cpu_budget", "memory_budget", "wall_budget", "open_files_budget", "output_budget",
                           "pids_budget", "import"})
         self.assertEqual([each["module"] for each in body["capabilities"]["allow"] if each["kind"] == "import"],
-                         ["math", "json"])
+                         ["math", "math.*", "json", "json.*"])
 
     def test_backends(self):
         self.assertEqual(gb.SUPPORTED_BACKENDS, ("process", "cell", "microvm"))
@@ -264,6 +292,9 @@ class Requests(unittest.TestCase):
         self.assertEqual(self.body(policy="python")["policy"], "python")
         self.assertEqual(self.body(policy="a#b")["policy"], {"name": "a", "sandbox": "b"})
         self.assertEqual(self.body(policy={"version": 1})["policy"], {"document": {"version": 1}})
+        for document in ({"version": 1.0, "memory": 1e9, "cpus": 0.5, "a": [{"b": 2.0}]},):
+            text = json.dumps(self.body(policy=document)["policy"]["document"])
+            self.assertEqual(text, '{"version": 1, "memory": 1000000000, "cpus": 0.5, "a": [{"b": 2}]}')
         with self.assertRaises(gb.PolicyCompilerError):
             self.body(policy="./not-there.yaml")
         with self.assertRaises(TypeError):
@@ -310,6 +341,40 @@ class Errors(unittest.TestCase):
             self.assertIsInstance(guest_error(wrong), gb.GuestError)
         error = guest_error({"type": "ValueError", "message": "no", "traceback": "T"})
         self.assertEqual((str(error), error.type, error.traceback), ("ValueError: no", "ValueError", "T"))
+
+    def test_all_of_them_cross_process_pools(self):
+        denial = gb.DenialEvent("cell", "read_path", "open:/x", "authority:read_path")
+        made = {
+            gb.GuestError: gb.GuestError("KeyError", "x", "Traceback"),
+            gb.SandboxEnded: gb.SandboxEnded("gone", "crash"),
+            gb.PolicyError: gb.PolicyError("no", denial_event=denial),
+            gb.BudgetExceeded: guest_error({"kind": "budget", "reason": "odd", "message": "m"}),
+            gb.ServiceError: gb.ServiceError("m", 500, "ODD"),
+            gb.FileMissing: gb.FileMissing("m", 404, "FILE_NOT_FOUND"),
+            gb.CommitRefused: gb.CommitRefused("m", 409, "COMMIT_REFUSED", [{"path": "a"}], [{"path": "b"}]),
+        }
+        kinds, seen = [gb.SandboxError], []
+        while kinds:
+            kind = kinds.pop()
+            seen.append(kind.__name__)
+            kinds += kind.__subclasses__()
+            error = made.get(kind) or kind("m")
+            error.note = ["of the caller's own"]
+            copies = {"copy": copy.copy(error), "deepcopy": copy.deepcopy(error)}
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                copies[f"pickle {protocol}"] = pickle.loads(pickle.dumps(error, protocol))
+            for how, again in copies.items():
+                with self.subTest(kind.__name__, how=how):
+                    self.assertIs(type(again), kind)
+                    self.assertEqual((str(again), again.args, vars(again)), (str(error), error.args, vars(error)))
+        self.assertEqual(set(gb.errors.__all__) - set(seen), set())
+        self.assertEqual(pickle.loads(pickle.dumps(made[gb.PolicyError])).denial_event, denial)
+
+    def test_an_error_comes_out_of_a_process_pool(self):
+        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+            with self.assertRaisesRegex(gb.GuestError, "KeyError: x") as caught:
+                pool.submit(raise_guest_error).result(60)
+        self.assertEqual(caught.exception.traceback, "T")
 
     def test_answers_of_the_service(self):
         for status, code, kind in ((400, "", gb.InvalidRequest), (401, "", gb.PolicyAuthError), (403, "", gb.AccessRefused),

@@ -36,6 +36,8 @@ class Slot(Protocol):
     def resolve(self, value: Any) -> None: ...
     def fail(self, error: BaseException) -> None: ...
     def is_done(self) -> bool: ...
+    def outcome(self) -> tuple[Any, BaseException | None]:
+        """The value, or the error, of a slot that is done."""
 
 
 class Listener(Protocol):
@@ -100,6 +102,14 @@ class Inbox:
             self._waiting.remove(slot)
             return True
 
+    def give_back(self, slot: Slot) -> None:
+        """No caller waits for this slot any more; what came into it meanwhile is for the next who asks."""
+        with self._lock:
+            if self.give_up(slot):
+                return
+            value, error = slot.outcome()
+            self._items.appendleft((value if error is None else error, 0, error is not None))
+
     def take_back(self, error: BaseException) -> None:
         """Removes an error that somebody else has heard of."""
         with self._lock:
@@ -108,8 +118,8 @@ class Inbox:
     def fail_waiting(self, error: BaseException) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
-        for slot in waiting:
-            slot.fail(error)
+            for slot in waiting:
+                slot.fail(error)
 
 
 class Records:
@@ -175,10 +185,10 @@ class Channel:
         with self._lock:
             self._open.pop(operation.number, None)
 
-    def running(self) -> list[int]:
-        """The numbers of what was not answered yet, the oldest first."""
+    def running(self) -> list[Operation]:
+        """What was not answered yet, the oldest first."""
         with self._lock:
-            return sorted(self._open)
+            return [self._open[number] for number in sorted(self._open)]
 
     def claim(self, operation: Operation) -> None:
         """Somebody waits for this execution: its error is theirs, and no item of the inbox."""

@@ -7,13 +7,16 @@ coroutines over a `Driver`; see `_drive.py` for how the blocking form runs them.
 from __future__ import annotations
 
 import builtins
+import contextlib
+import dataclasses
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ._channel import Channel, Operation
+from ._channel import Channel, Operation, Slot
 from ._drive import Driver
 from ._request import SpawnRequest
 from ._socket import Link
@@ -29,6 +32,21 @@ Handler = Callable[[str, Any], Any]
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR,
            "critical": logging.CRITICAL}  # fmt: skip
+
+# How long what was asked for before a checkpoint may take to end. After that the service decides, and refuses.
+_SETTLE_SECONDS = 10.0
+# How long a command has to end after SIGINT; then it is killed.
+_INTERRUPT_SECONDS = 2.0
+# How often commands that are to end are looked at, and how often for each of them.
+_LOOK_SECONDS, _MOST_LOOKS = 0.05, 200
+
+
+class RunUnderWay:
+    """A command that the sandbox was given to run. `done` is resolved when it has ended."""
+
+    def __init__(self, done: Slot) -> None:
+        self.done = done
+        self.is_cancelled = False
 
 
 class Core:
@@ -48,12 +66,14 @@ class Core:
         self.request = request
         self.id = identifier
         self.is_derived = is_derived  # of another session: its request alone does not make it again
+        self.service = driver.service()
         self.handlers: dict[str, Handler] = dict(request.handlers)
         self.channel = Channel(request.name, driver.make_slot, self)
         self.is_closed = False
         self.termination_reason: str | None = None
         self.quarantine_reason: str | None = None
         self._defined: dict[str, str] = {}
+        self._runs: list[RunUnderWay] = []
         self._link: Link | None = None
         self._attaching = driver.make_lock()
         self._log = logging.getLogger(f"glovebox.guest.{request.name}")
@@ -76,6 +96,8 @@ class Core:
         """A command in the session's shell."""
         self.check_open()
         reader = RunReader()
+        run = RunUnderWay(self.driver.make_slot())
+        self._runs.append(run)
         try:
             async for piece in self.driver.stream(
                 "POST", f"{self.path}/run", params={"profile": "standard"}, json=body
@@ -83,9 +105,43 @@ class Core:
                 for stream, text in reader.feed(piece):
                     if on_output is not None:
                         on_output(stream, text)
-            return reader.result()
+            return dataclasses.replace(reader.result(), cancelled=run.is_cancelled)
         except SandboxError as problem:
             raise await self.find_end() or problem from None
+        finally:
+            self._runs.remove(run)
+            run.done.resolve(None)
+
+    async def cancel_runs(self) -> bool:
+        """Ends the commands that run or wait for their turn. False when there are none."""
+        runs = list(self._runs)
+        for run in runs:
+            run.is_cancelled = True
+        signal, interrupted = "SIGINT", 0.0
+        for _ in range(_MOST_LOOKS * len(runs)):
+            left = [run for run in runs if not run.done.is_done()]
+            if not left:
+                break
+            # The service runs them in its own order, one at a time, and one that has not begun gets no signal.
+            if interrupted == 0.0 and await self._signal(signal):
+                interrupted = time.monotonic()
+            with contextlib.suppress(builtins.TimeoutError):
+                await self.driver.wait(left[0].done, _LOOK_SECONDS)
+            if any(run.done.is_done() for run in left):
+                signal, interrupted = "SIGINT", 0.0
+            elif interrupted and time.monotonic() - interrupted > _INTERRUPT_SECONDS:
+                signal, interrupted = "SIGKILL", 0.0
+        return bool(runs)
+
+    async def _signal(self, name: str) -> bool:
+        """Sends a signal to the command in the session's shell. False when there is none."""
+        try:
+            await self.driver.request("POST", f"{self.path}/signal", json={"signal": name})
+        except ServiceError as problem:
+            if problem.code != "RUN_NOT_FOUND":
+                raise
+            return False
+        return True
 
     async def find_end(self) -> SandboxError | None:
         """Why the session ended, when it has: the error of the budget that was used up, or a `SandboxEnded`."""
@@ -100,6 +156,10 @@ class Core:
         self.channel.ended(error)
         self.on_end(error)
         return error
+
+    def has_lost_service(self) -> bool:
+        """Whether it was in a service of this process's own that is gone."""
+        return self.service is not None and not self.service.is_alive()
 
     def check_open(self) -> None:
         if self.is_closed:
@@ -126,8 +186,12 @@ class Core:
             self._link = None
             self.channel.reopen()
             made = await self.driver.link(f"{self.path}/python", self.channel.received, self.channel.ended)
-            for capability in self.handlers:
-                await made.send(encode({"op": "handle", "capability": capability}))
+            try:
+                for capability in self.handlers:
+                    await made.send(encode({"op": "handle", "capability": capability}))
+            except BaseException:
+                self.driver.in_background(made.close())  # a channel has one client: the next needs the place
+                raise
             self._link = made
             return made
 
@@ -140,20 +204,39 @@ class Core:
         except SandboxEnded:
             pass  # whoever reads the connection hears how it ended, and tells the operation
         except BaseException:
-            self.channel.forget(operation)
+            self._abandon(operation)  # some of it may be on its way
             raise
         return operation
 
     async def finish(self, operation: Operation, timeout: float | None) -> Any:
-        """Waits for the answer. One that takes too long is cancelled, and what it would have said is dropped."""
+        """Waits for the answer. When its time is over, or the caller is interrupted (a task that is cancelled,
+        Ctrl-C), the operation is cancelled, and what it would have said is dropped."""
         try:
             return await self.driver.wait(operation.slot, timeout)
-        except builtins.TimeoutError as problem:
-            if isinstance(problem, SandboxError):
-                raise
-            await self.cancel_operation(operation.number)
+        except SandboxError:
+            raise
+        except builtins.TimeoutError:
             self.channel.forget(operation)
+            await self.cancel_operation(operation.number)
             raise TimeoutError(f"no answer within {timeout} s") from None
+        except BaseException:
+            self._abandon(operation)
+            raise
+
+    def _abandon(self, operation: Operation) -> None:
+        self.channel.forget(operation)
+        self.driver.in_background(self.cancel_operation(operation.number))
+
+    async def settle(self) -> None:
+        """Waits for what was asked for before this: source whose value was received may not have ended yet."""
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        for operation in self.channel.running():
+            try:
+                await self.driver.wait(operation.slot, max(0.0, deadline - time.monotonic()))
+            except builtins.TimeoutError:
+                return
+            except SandboxError:
+                pass  # an end as good as any; who waits for it hears of it
 
     async def ask(self, op: str, fields: dict[str, Any], values: dict[str, Any] | None = None,
                   timeout: float | None = None) -> Any:  # fmt: skip
@@ -167,34 +250,43 @@ class Core:
             raise self.channel.end or lost from None
 
     async def receive(self, timeout: float | None) -> Any:
-        inbox = self.channel.inbox
-        slot = inbox.next(self.driver.make_slot)
-        if not slot.is_done():
-            try:
-                await self.attach()
-            except BaseException:
-                if inbox.give_up(slot):
-                    raise
-            end = self.channel.end
-            if end is not None and inbox.give_up(slot):
-                raise end
+        channel = self.channel
+        slot = channel.inbox.next(self.driver.make_slot)
         try:
+            if not slot.is_done():
+                await self._attach_for(slot)
             return await self.driver.wait(slot, timeout)
-        except builtins.TimeoutError as problem:
-            if isinstance(problem, SandboxError):
-                raise
-            if inbox.give_up(slot):
+        except SandboxError:
+            raise
+        except builtins.TimeoutError:
+            if channel.inbox.give_up(slot):
                 raise TimeoutError("no message received") from None
             return await self.driver.wait(slot, 0)
+        except BaseException:  # the caller was interrupted: a value that came is for the next
+            if not slot.is_done() or slot.outcome()[1] is not channel.end or channel.end is None:
+                channel.inbox.give_back(slot)
+            raise
+
+    async def _attach_for(self, slot: Slot) -> None:
+        """Sees to it that something can come into a slot of the inbox."""
+        inbox = self.channel.inbox
+        try:
+            await self.attach()
+        except SandboxError:
+            if inbox.give_up(slot):
+                raise
+        end = self.channel.end
+        if end is not None and inbox.give_up(slot):
+            raise end
 
     async def cancel_operation(self, number: int) -> None:
         if self._link is not None and self.channel.end is None:
             await self._link.send(encode({"op": "cancel", "id": number}))
 
-    async def define(self, source: str, name: str) -> str:
+    async def define(self, source: str, name: str, timeout: float | None) -> str:
         """Makes a function known in the sandbox, once for each source."""
         if self._defined.get(name) != source:
-            await self.ask("define", {"source": source, "name": name})
+            await self.ask("define", {"source": source, "name": name}, timeout=timeout)
             self._defined[name] = source
         return name
 

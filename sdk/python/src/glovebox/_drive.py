@@ -68,6 +68,10 @@ class Driver(abc.ABC):
             return found.address
         return found
 
+    def service(self) -> EmbeddedService | None:
+        """The service, when it is this process's own."""
+        return self._service
+
     def has_lost_service(self) -> bool:
         """Whether the service was this process's own and is gone, with every sandbox in it."""
         return self._service is not None and not self._service.is_alive()
@@ -90,6 +94,18 @@ class Driver(abc.ABC):
     @abc.abstractmethod
     async def address(self) -> Address:
         """Where the service is. Starts it when it has to be started."""
+
+    @abc.abstractmethod
+    async def has_service_ended(self) -> bool:
+        """Whether the service is this process's own and cannot be talked to. Waits until its end is complete."""
+
+    @abc.abstractmethod
+    async def let_go_of_lost(self) -> None:
+        """Forgets a service of this process's own that is gone. The next request finds or starts another."""
+
+    @abc.abstractmethod
+    async def complete(self, work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]]) -> T:
+        """Does what is not to be left half done: when the caller is cancelled meanwhile, it is undone."""
 
     @abc.abstractmethod
     async def request(self, method: str, path: str, **more: Any) -> httpx.Response:
@@ -171,6 +187,9 @@ class BlockingSlot:
     def is_done(self) -> bool:
         return self._done
 
+    def outcome(self) -> tuple[Any, BaseException | None]:
+        return self._value, self._error
+
     def wait(self, timeout: float | None) -> Any:
         if not self._done:
             limit = -1 if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
@@ -236,6 +255,22 @@ class BlockingDriver(Driver):
             if self._address is None:
                 self._address = self._find()
             return self._address
+
+    async def has_service_ended(self) -> bool:
+        service = self._service
+        return service is not None and service.await_end()
+
+    async def let_go_of_lost(self) -> None:
+        with self._lock:
+            if not self.has_lost_service():
+                return  # another thread has
+            client, self._client, self._address = self._client, None, None
+            self._release()
+        if client is not None:
+            client.close()
+
+    async def complete(self, work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]]) -> T:
+        return await work
 
     async def _http(self) -> httpx.Client:
         address = await self.address()
@@ -354,6 +389,10 @@ class AsyncSlot:
     def is_done(self) -> bool:
         return self.future.done()
 
+    def outcome(self) -> tuple[Any, BaseException | None]:
+        error = self.future.exception()
+        return (None, error) if error is not None else (self.future.result(), None)
+
 
 class AsyncDriver(Driver):
     """For one event loop: the one in which it is first used."""
@@ -373,6 +412,33 @@ class AsyncDriver(Driver):
                 if self._address is None:
                     self._address = await asyncio.to_thread(self._find)
         return self._address
+
+    async def has_service_ended(self) -> bool:
+        service = self._service
+        return service is not None and await asyncio.to_thread(service.await_end)
+
+    async def let_go_of_lost(self) -> None:
+        if not self.has_lost_service():
+            return
+        client, self._client, self._address = self._client, None, None
+        service, self._service = self._service, None
+        if client is not None:
+            await client.aclose()
+        if service is not None:
+            await asyncio.to_thread(shared.release, service)
+
+    async def complete(self, work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]]) -> T:
+        task = self._keep(asyncio.get_running_loop().create_task(work))
+
+        def take_back(done: asyncio.Task[T]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self.in_background(undo(done.result()))
+
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(take_back)
+            raise
 
     async def _http(self) -> httpx.AsyncClient:
         address = await self.address()

@@ -6,12 +6,14 @@ can enter, so that it needs no token. All supervisors of a process share it, and
 
 It also ends when this process dies in any way at all. A small shell stands between: it holds the reading end
 of a pipe whose writing end only this process has, and the kernel closes that for us. So nothing has to be done
-in a signal handler, nor in a forked child, and SIGKILL leaves nothing behind.
+in a signal handler, nor in a forked child, and SIGKILL leaves nothing behind. When the shell is killed too, its
+directories stay until the next service is started below the same state directory, which removes them.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
 import select
@@ -21,6 +23,8 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,6 +35,7 @@ from .errors import ServiceNotFound
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 _LAST_WORDS = 4096
+_LOOK_SECONDS = 0.02
 
 # Runs "$@" until it ends by itself or standard input is closed; then removes the directories $1 and $2.
 _KEEPER = """
@@ -129,6 +134,52 @@ def _settings(socket_path: str, state: str) -> str:
     )
 
 
+# ---- Directories that a killed service left. ---------------------------------------------------------------
+#
+# The log is the standard output of the keeper and of the service, and open in the process that they belong to. A
+# lock on it is one of all of these (flock(2)): it is free when the last of them is gone, however that came.
+
+_LOG = "service.log"
+_PLACE = "place"  # names the directory of the socket
+
+
+@contextmanager
+def _alone_in(parent: Path) -> Iterator[None]:
+    """Held while directories below `parent` are made or removed, by one process at a time."""
+    with open(parent / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _sweep(parent: Path) -> None:
+    """Removes what services left that are gone, with those who should have removed it."""
+    for state in parent.iterdir():
+        if state.is_symlink() or not state.is_dir():
+            continue
+        try:
+            place = Path((state / _PLACE).read_text())  # one without it is of an SDK that held no lock
+        except (OSError, ValueError):
+            continue
+        if not _is_left(state):
+            continue
+        is_ours = place.name.startswith("glovebox-") and not place.is_symlink()
+        if is_ours and place.is_dir() and place.stat().st_uid == os.geteuid():
+            shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def _is_left(state: Path) -> bool:
+    """Whether no process has the log of a service any more."""
+    try:
+        with open(state / _LOG, "rb") as log:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 class EmbeddedService:
     """A service that belongs to this process."""
 
@@ -137,14 +188,18 @@ class EmbeddedService:
         parent = _state_directory() / "python"
         try:
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._state = Path(tempfile.mkdtemp(prefix=f"{self.pid}-", dir=parent))
+            with _alone_in(parent):
+                _sweep(parent)
+                self._state = Path(tempfile.mkdtemp(prefix=f"{self.pid}-", dir=parent))
+                # Held open: the keeper removes the directory, and what the service said last is wanted after that.
+                self._log = open(self._state / _LOG, "w+b")  # noqa: SIM115
+                fcntl.flock(self._log, fcntl.LOCK_EX)
         except OSError as problem:
             raise ServiceNotFound(f"no directory for the service's state: {problem} (set GLOVEBOX_STATE)") from None
         # Of its own, because the path of a socket has to be short.
         self._place = Path(tempfile.mkdtemp(prefix="glovebox-"))
+        (self._state / _PLACE).write_text(str(self._place))
         self.address = Address(socket=str(self._place / "service.sock"))
-        # Held open: the keeper removes the directory, and what the service said last is wanted after that.
-        self._log = open(self._state / "service.log", "w+b")  # noqa: SIM115
         config = self._state / "service.toml"
         config.write_text(_settings(self.address.socket, str(self._state / "serve")))
         ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -208,6 +263,26 @@ class EmbeddedService:
     def is_alive(self) -> bool:
         return os.getpid() == self.pid and self._process.poll() is None
 
+    def await_end(self) -> bool:
+        """Whether no service listens any more. Then waits for the keeper, which ends a moment after the service."""
+        if self.is_alive() and self._is_listening():
+            return False
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _is_listening(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as trial:
+            try:
+                trial.connect(self.address.socket)
+            except (ConnectionRefusedError, FileNotFoundError):
+                return False
+            except OSError:
+                pass  # busy, which is alive
+        return True
+
     def stop(self) -> None:
         """Ends the service and everything in it. In a forked child: lets go of it, no more."""
         self.let_go()
@@ -218,14 +293,28 @@ class EmbeddedService:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, 9)  # a session of its own, so the group is the service
             self._process.wait()
-        self._remove()  # the keeper has, unless it was killed too
         self._log.close()
+        if self._process.returncode < 0:
+            self._await_orphan()
+        self._remove()  # the keeper has, unless it was killed
+
+    def _await_orphan(self) -> None:
+        """The keeper was killed. What it started ends by the pipe, and is killed when it does not."""
+        deadline = time.monotonic() + _STOP_SECONDS
+        while not _is_left(self._state):
+            if time.monotonic() > deadline:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, 9)
+                return
+            time.sleep(_LOOK_SECONDS)
 
     def let_go(self) -> None:
         """Closes this process's end of the pipe; the service ends when no process has one any more."""
         descriptor, self._lifeline = self._lifeline, -1
         if descriptor >= 0:
             os.close(descriptor)
+        if os.getpid() != self.pid:
+            self._log.close()  # a forked child does not keep its directories
 
     def _remove(self) -> None:
         shutil.rmtree(self._state, ignore_errors=True)

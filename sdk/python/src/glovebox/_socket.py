@@ -105,6 +105,11 @@ def _refusal(problem: Exception) -> SandboxError:
     return SandboxEnded(f"the service opened no channel to the sandbox: {problem}", "connection")
 
 
+def _no_answer(address: Address, problem: OSError) -> ServiceNotFound:
+    why = str(problem) or f"no answer within {_CONNECT_SECONDS:g} s"
+    return ServiceNotFound(f"the service at {address.name} cannot be reached: {why}")
+
+
 def _tls(address: Address) -> ssl.SSLContext | None:
     return ssl.create_default_context() if address.is_tls else None
 
@@ -121,6 +126,9 @@ class BlockingLink:
         self._writing = threading.Lock()  # of the socket's writing side
         try:
             early = self._shake_hands()
+        except OSError as problem:
+            self._socket.close()
+            raise _no_answer(address, problem) from None
         except BaseException:
             self._socket.close()
             raise
@@ -156,6 +164,9 @@ class BlockingLink:
             self._socket.sendall(data)
         except OSError as problem:
             raise SandboxEnded(f"the connection to the sandbox was lost: {problem}", "connection") from None
+        except BaseException:  # Ctrl-C: half a message is out, and nothing can follow it
+            self._socket.shutdown(socket.SHUT_RDWR)
+            raise
 
     def _flush(self) -> None:
         """Sends what the protocol has to say by itself. When somebody is writing, that is left to them."""
@@ -249,6 +260,9 @@ class AsyncLink:
                     messages += wire.take(data)
                     if not data:
                         raise wire.lost()
+        except OSError as problem:
+            writer.close()
+            raise _no_answer(address, problem) from None
         except BaseException:
             writer.close()
             raise

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._core import Core
+from ._core import Core, Handler
 from ._request import SpawnRequest
+from .backends import BackendMode, check_backend
 from .capabilities import Grants, collect
 from .errors import CheckpointError, FileMissing, MigrationProtocolError, NotSupported, SandboxError, ServiceError
 
@@ -69,6 +70,8 @@ async def fork(
             body["ceiling"] = collect(ceiling).to_json()
         if limits is not None:
             body["limits"] = dict(limits)
+        if not force:
+            await core.settle()
         # The parent gets a fresh box too: its conversation begins anew.
         await core.detach()
         answer = await core.driver.request("POST", f"{core.path}/fork", json=body)
@@ -86,6 +89,8 @@ async def fork(
 
 async def checkpoint(core: Core, key: bytes, tenant: str | None, force: bool) -> Checkpoint:
     core.check_open()
+    if not force:
+        await core.settle()
     params = {"tenant": tenant} if tenant is not None else None
     answer = await core.http("POST", "/checkpoint", headers=_key_header(key), params=params, json={"force": force})
     return Checkpoint(
@@ -93,12 +98,32 @@ async def checkpoint(core: Core, key: bytes, tenant: str | None, force: bool) ->
     )
 
 
-async def restore(
-    supervisor: Supervisor, blob: bytes, key: bytes, name: str | None, tenant: str | None, asked: Mapping[str, Any]
-) -> tuple[Core, str]:
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What the caller of restore knows of it. What is None is what the file says."""
+
+    name: str | None
+    tenant: str | None
+    backend: BackendMode | None
+    python: bool | None
+    handlers: Mapping[str, Handler]
+
+    def request(self, state: Mapping[str, Any]) -> SpawnRequest:
+        """What this side has to know of it, from what the service says, which has read the file."""
+        backend, python = check_backend(state["backend"]), bool(state["python"])
+        if self.backend is not None and check_backend(self.backend) != backend:
+            raise CheckpointError(f"the checkpoint is one of backend {backend!r}, which is not exchanged for another")
+        if self.python is not None and self.python != python:
+            raise CheckpointError(f"the checkpoint is one {'with' if python else 'without'} Python")
+        name = self.name or str(state.get("name") or "restored")
+        return SpawnRequest(name=name, tenant=self.tenant, backend=backend, python=python, handlers=self.handlers)
+
+
+async def restore(supervisor: Supervisor, blob: bytes, key: bytes, wanted: Wanted) -> tuple[Core, str]:
     """A sandbox of such a file, and the file's tag."""
+    await supervisor._renew_service()
     headers = {"Content-Type": _TYPE, **_key_header(key)}
-    params = {"tenant": tenant} if tenant is not None else None
+    params = {"tenant": wanted.tenant} if wanted.tenant is not None else None
     try:
         answer = await supervisor._driver.request(
             "POST", "/v1/isolated/restore", content=bytes(blob), headers=headers, params=params
@@ -110,7 +135,7 @@ async def restore(
     state = answer.json()
     identifier = str(state["session_id"])
     try:
-        request = SpawnRequest(name=name or str(state.get("name") or "restored"), tenant=tenant, **asked)
+        request = wanted.request(state)
         supervisor._reserve(request)
     except BaseException:
         await supervisor._driver.request("DELETE", f"/v1/isolated/session/{identifier}")
@@ -123,7 +148,8 @@ async def restore(
 async def migrate(core: Core, to: Supervisor, key: bytes, tenant: str | None) -> Core:
     """Has another supervisor's service take the sandbox over. It ends here only when it is there."""
     file = await checkpoint(core, key, tenant, force=False)
-    moved, tag = await restore(to, file.blob, key, core.request.name, tenant, _kept(core.request))
+    kept = core.request
+    moved, tag = await restore(to, file.blob, key, Wanted(kept.name, tenant, kept.backend, kept.python, kept.handlers))
     problem = "" if tag == file.tag else "the other service restored another file"
     if not problem:
         try:
@@ -138,8 +164,3 @@ async def migrate(core: Core, to: Supervisor, key: bytes, tenant: str | None) ->
         raise MigrationProtocolError(problem)
     await core.supervisor._forget(core, "migrated")
     return moved
-
-
-def _kept(request: SpawnRequest) -> dict[str, Any]:
-    """What this side has to know of a sandbox; the rest is in the file."""
-    return {"backend": request.backend, "python": request.python, "handlers": request.handlers}

@@ -14,7 +14,7 @@ import math
 import re
 import struct
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from .errors import UnsendableValue
 
@@ -89,23 +89,52 @@ class _Packer:
             return self.pack(dict(value), depth)
         if isinstance(value, (set, frozenset)):
             raise UnsendableValue("a set has no order and does not cross; send a sorted list of it")
-        return self._pack_buffer(value)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, numpy.generic):
+            plain = value.item()  # a number of NumPy's is a number
+            return _refuse(value) if isinstance(plain, numpy.generic) else self.pack(plain, depth)
+        return self._pack_buffer(_native(value))
 
     def _pack_buffer(self, value: Any) -> Any:
         try:
             view = memoryview(value)
         except TypeError:
-            raise UnsendableValue(
-                f"{type(value).__module__}.{type(value).__qualname__} does not cross: None, bool, int, float, str, "
-                "bytes, arrays, and lists and dicts of these do"
-            ) from None
+            _refuse(value)
+        except (ValueError, BufferError) as problem:
+            raise UnsendableValue(f"{_name_of(value)} does not cross: {problem}") from None
         dtype = _dtype_of(view)
+        shape = list(view.shape or ())
+        if view.nbytes > MAX_MESSAGE:  # a view can be larger than what it is a view of
+            raise UnsendableValue(f"the value is larger than {MAX_MESSAGE >> 20} MiB, which is the most for a message")
         if not view.c_contiguous:
-            view = memoryview(view.tobytes()).cast("B")
-            shape = list(memoryview(value).shape or ())
-        else:
-            shape = list(view.shape or ())
+            view = memoryview(view.tobytes())
         return {"$array": self.put_aside(view), "dtype": dtype, "shape": shape}
+
+
+# What to send instead of an array whose items are no numbers, by NumPy's letter for their kind.
+_INSTEAD = {"c": "its .real and .imag", "M": '.astype("int64")', "m": '.astype("int64")', "O": ".tolist()",
+            "V": "its fields, one by one", "S": ".tobytes()", "U": ".tolist()"}  # fmt: skip
+
+
+def _name_of(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _refuse(value: Any) -> NoReturn:
+    raise UnsendableValue(
+        f"{_name_of(value)} does not cross: None, bool, int, float, str, bytes, arrays, and lists and dicts of these do"
+    ) from None
+
+
+def _native(value: Any) -> Any:
+    """An array of NumPy's with its numbers as this machine has them; one of something else is refused by its name."""
+    dtype = getattr(value, "dtype", None)
+    kind = getattr(dtype, "kind", None)
+    if not isinstance(kind, str):
+        return value
+    if kind in _INSTEAD:
+        raise UnsendableValue(f"an array of {dtype} does not cross; numbers do: send {_INSTEAD[kind]}")
+    return value if getattr(dtype, "isnative", True) else value.astype(value.dtype.newbyteorder("="))
 
 
 def _dtype_of(view: memoryview) -> str:
@@ -205,12 +234,13 @@ def _array(value: dict[str, Any], blobs: memoryview) -> Any:
         raise BrokenMessage("an array whose shape is not its size")
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        return numpy.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)
-    if len(shape) == 1 and dtype in _FORMATS and dtype != "bool":
+        return numpy.ndarray(shape, dtype, bytearray(raw))
+    if dtype == "float16":  # which only NumPy computes with
+        wide = array.array("f", struct.unpack(f"={len(raw) // 2}e", raw))
+        raw, dtype = memoryview(wide).cast("B"), "float32"
+    if dtype != "bool" and (len(shape) == 1 or 0 in shape):
         plain = array.array(_FORMATS[dtype])
         plain.frombytes(raw)
         return plain
-    if dtype not in _FORMATS or 0 in shape:
-        return raw
     view: Any = memoryview(bytearray(raw))
-    return view.cast(_FORMATS[dtype], shape or [1])
+    return view.cast(_FORMATS[dtype]) if 0 in shape else view.cast(_FORMATS[dtype], shape)

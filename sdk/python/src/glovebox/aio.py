@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Unpack
 
@@ -21,7 +22,7 @@ from ._drive import AsyncDriver, Driver
 from ._files import Files
 from ._request import NAME_PATTERN, SpawnOptions, SpawnRequest, check_name
 from ._shipping import ship
-from .backends import DEFAULT_BACKEND, BackendMode
+from .backends import BackendMode
 from .capabilities import Grants
 from .errors import (
     BackendUnavailable,
@@ -33,6 +34,7 @@ from .errors import (
     SandboxError,
     ServiceNotFound,
     TenantQuotaExceeded,
+    TimeoutError,
 )
 from .events import DenialEvent, LogEvent, MetricEvent, Stats
 from .policy import PolicyLike
@@ -98,15 +100,19 @@ class Sandbox:
         After `timeout` seconds it is interrupted and `TimeoutError` is raised. What the function raises comes
         as `GuestError`, what the sandbox has no authority for as `PolicyError`, a budget as its own error.
         """
-        if callable(target):
-            shipment = ship(target)
-            name = await self._core.define(shipment.source, shipment.name)
-            args = shipment.first + args
-        else:
-            name = target
-            if not isinstance(target, str) or (not all(target.split(".")) or "." not in target):
-                raise SandboxError(f"a call needs 'module.function', or a function; not {target!r}")
-        return await self._core.ask("call", {"target": name}, {"args": list(args), "kwargs": kwargs}, timeout)
+        if not callable(target) and not (isinstance(target, str) and "." in target and all(target.split("."))):
+            raise SandboxError(f"a call needs 'module.function', or a function; not {target!r}")
+        began = time.monotonic()
+        name = target
+        try:
+            if callable(target):
+                shipment = ship(target)
+                name = await self._core.define(shipment.source, shipment.name, timeout)
+                args = shipment.first + args
+            left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+            return await self._core.ask("call", {"target": name}, {"args": list(args), "kwargs": kwargs}, left)
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {timeout} s") from None
 
     async def post(self, value: Any) -> None:
         """Sends a value to the guest's `recv()`."""
@@ -117,11 +123,14 @@ class Sandbox:
         return await self._core.receive(timeout)
 
     async def cancel(self) -> bool:
-        """Interrupts what runs in the sandbox. False when nothing does."""
+        """Interrupts what runs in the sandbox: Python, and commands of `run()`. False when nothing does.
+
+        A command gets SIGINT, and is killed when that has not ended it within two seconds.
+        """
         running = self._core.channel.running()
-        for number in running:
-            await self._core.cancel_operation(number)
-        return bool(running)
+        for operation in running:
+            await self._core.cancel_operation(operation.number)
+        return await self._core.cancel_runs() or bool(running)
 
     async def handle(self, capability: str, handler: Handler) -> None:
         """Answers the guest's `request(capability, action, payload)` with `handler(action, payload)`.
@@ -186,7 +195,8 @@ class Sandbox:
         """Runs a command in the sandbox's shell, which keeps its directory, variables and functions.
 
         `on_output(stream, text)` hears of output as it comes. After `timeout` seconds the command and everything
-        it started are ended, and the result has `timed_out`. With `check` a failure is raised.
+        it started are ended, and the result has `timed_out`; after `cancel()` it has `cancelled`. With `check` a
+        failure is raised. A task that is cancelled ends its command.
         """
         body: dict[str, Any] = {"code": command, "stderr": "separate"}
         body["timeout_seconds"] = 0 if timeout is None else max(1, round(timeout))
@@ -213,10 +223,11 @@ class Sandbox:
 
     async def commit(self, *, only: list[str] | None = None, reject: list[str] | None = None,
                      accept_risky: list[str] | None = None, accept_rules: list[str] | None = None,
-                     dry_run: bool = False, workspace: str | None = None) -> Commit:  # fmt: skip
+                     accept_classes: list[str] | None = None, dry_run: bool = False,
+                     workspace: str | None = None) -> Commit:  # fmt: skip
         """Takes changes over into the original: all that are selected, or, with `CommitRefused`, none."""
         given = {"only": only, "reject": reject, "accept_risky": accept_risky, "accept_rules": accept_rules,
-                 "workspace": workspace, "dry_run": dry_run or None}  # fmt: skip
+                 "accept_classes": accept_classes, "workspace": workspace, "dry_run": dry_run or None}  # fmt: skip
         body = {name: value for name, value in given.items() if value is not None}
         answer = await self._core.http("POST", "/commit", json=body)
         return Commit.from_json(answer.json())
@@ -330,14 +341,40 @@ class Supervisor:
 
     async def _spawn(self, name: str, policy: PolicyLike, options: SpawnOptions) -> Core:
         asked = SpawnRequest(name=check_name(name, self._name_pattern), policy=policy, **options)
+        await self._renew_service()
+        if asked.name in self._taken and await self._driver.has_service_ended():
+            await self._renew_service()  # what had the name is gone: the service was about to be missed
         self._reserve(asked)
         try:
-            core = Core(self, self._driver, asked, await self._create(asked))
+            core = Core(self, self._driver, asked, await self._create_somewhere(asked))
         except BaseException:
             self._release(asked)
             raise
         self._alive[name] = core
         return core
+
+    async def _renew_service(self) -> None:
+        """When the service was this process's own and has died: its sandboxes have ended, and the next request
+        starts another."""
+        if not self._driver.has_lost_service():
+            return
+        for core in list(self._alive.values()):
+            if core.has_lost_service():
+                await self._forget(core, "service")
+        await self._driver.let_go_of_lost()
+
+    async def _create_somewhere(self, asked: SpawnRequest) -> str:
+        """A new session; of a new service when the one of this process turns out to be dead."""
+        try:
+            return await self._driver.complete(self._create(asked), self._delete)
+        except ServiceNotFound:
+            if not await self._driver.has_service_ended():
+                raise
+        await self._renew_service()
+        return await self._driver.complete(self._create(asked), self._delete)
+
+    async def _delete(self, identifier: str) -> None:
+        await self._driver.request("DELETE", f"{_SESSIONS}/{identifier}")
 
     async def _create(self, asked: SpawnRequest) -> str:
         # A sandbox of a service of this process's own lives as long as its handle.
@@ -410,11 +447,15 @@ class Supervisor:
         core.restart(await self._create(core.request))
 
     async def restore(self, blob: bytes, key: bytes, *, name: str | None = None, tenant: str | None = None,
-                      backend: BackendMode = DEFAULT_BACKEND, python: bool = True,
+                      backend: BackendMode | None = None, python: bool | None = None,
                       handlers: Mapping[str, Handler] | None = None) -> Sandbox:  # fmt: skip
-        """A sandbox of a checkpoint. `CheckpointError` says what is wrong with one; then there is nothing."""
-        asked = {"backend": backend, "python": python, "handlers": handlers or {}}
-        return Sandbox((await _state.restore(self, blob, key, name, tenant, asked))[0])
+        """A sandbox of a checkpoint. `CheckpointError` says what is wrong with one; then there is nothing.
+
+        The backend is the one that the file says, and so is whether it has Python. When something else is asked
+        for here, nothing is restored.
+        """
+        wanted = _state.Wanted(name, tenant, backend, python, handlers or {})
+        return Sandbox((await _state.restore(self, blob, key, wanted))[0])
 
     # ---- Those that live -----------------------------------------------------------------------------
 
@@ -447,16 +488,19 @@ class Supervisor:
 
     async def host(self) -> dict[str, Any]:
         """What the service can do on its host."""
+        await self._renew_service()
         answer: dict[str, Any] = (await self._driver.request("GET", "/v1/isolated/capabilities")).json()
         return answer
 
     async def policies(self) -> dict[str, str]:
         """The policies that a sandbox may name, with their digests."""
+        await self._renew_service()
         answer = (await self._driver.request("GET", "/v1/policies")).json()
         return {str(each["name"]): str(each["digest"]) for each in answer["policies"]}
 
     async def reload_policies(self) -> int:
         """Has the service read its policies again. When one is wrong nothing changes."""
+        await self._renew_service()
         answer = (await self._driver.request("POST", "/v1/policies/reload")).json()
         return int(answer.get("changed", 0))
 

@@ -15,7 +15,7 @@ from ._core import Execution as _Execution
 from ._drive import BlockingDriver, run
 from ._request import SpawnOptions
 from .aio import AlertHandler, OutputHandler
-from .backends import DEFAULT_BACKEND, BackendMode
+from .backends import BackendMode
 from .capabilities import Grants
 from .errors import SandboxError
 from .events import DenialEvent, LogEvent, MetricEvent, Stats
@@ -145,7 +145,7 @@ class Sandbox:
         return run(self._inner.recv(timeout))
 
     def cancel(self) -> bool:
-        """Interrupts what runs in the sandbox. False when nothing does."""
+        """Interrupts what runs in the sandbox: Python, and commands of `run()`. False when nothing does."""
         return run(self._inner.cancel())
 
     def handle(self, capability: str, handler: Handler) -> None:
@@ -203,12 +203,13 @@ class Sandbox:
 
     def commit(self, *, only: list[str] | None = None, reject: list[str] | None = None,
                accept_risky: list[str] | None = None, accept_rules: list[str] | None = None,
-               dry_run: bool = False, workspace: str | None = None) -> Commit:  # fmt: skip
+               accept_classes: list[str] | None = None, dry_run: bool = False,
+               workspace: str | None = None) -> Commit:  # fmt: skip
         """Takes changes over into the original: all that are selected, or, with `CommitRefused`, none."""
         return run(
             self._inner.commit(
                 only=only, reject=reject, accept_risky=accept_risky, accept_rules=accept_rules,
-                dry_run=dry_run, workspace=workspace,
+                accept_classes=accept_classes, dry_run=dry_run, workspace=workspace,
             )
         )  # fmt: skip
 
@@ -306,11 +307,11 @@ class Supervisor:
         return made
 
     def restore(self, blob: bytes, key: bytes, *, name: str | None = None, tenant: str | None = None,
-                backend: BackendMode = DEFAULT_BACKEND, python: bool = True,
+                backend: BackendMode | None = None, python: bool | None = None,
                 handlers: Mapping[str, Handler] | None = None) -> Sandbox:  # fmt: skip
         """A sandbox of a checkpoint. `CheckpointError` says what is wrong with one; then there is nothing."""
-        asked = {"backend": backend, "python": python, "handlers": handlers or {}}
-        return self._adopt(run(_state.restore(self._inner, blob, key, name, tenant, asked))[0])
+        wanted = _state.Wanted(name, tenant, backend, python, handlers or {})
+        return self._adopt(run(_state.restore(self._inner, blob, key, wanted))[0])
 
     def list_active(self) -> dict[str, Sandbox]:
         """The sandboxes of this supervisor that have not ended, by name."""

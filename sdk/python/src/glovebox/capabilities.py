@@ -19,7 +19,7 @@ __all__ = [
     "ConnectTCP", "ConnectUnix", "ConnectionsBudget", "CpuBudget", "DiskBudget", "EgressBytesBudget", "Env", "ExecPath",
     "FilesystemCapability", "Grants", "Import", "InodeBudget", "ListenTCP", "MemoryBudget",
     "NetworkCapability", "OpenFilesBudget", "OutputBudget", "PidsBudget", "Random", "RandomCapability",
-    "ReadPath", "ResolveName", "Secret", "Subprocess", "SubprocessCapability", "WallBudget", "WritePath",
+    "ReadPath", "ResolveName", "Secret", "Subprocess", "SubprocessCapability", "Syscalls", "WallBudget", "WritePath",
 ]  # fmt: skip
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -92,6 +92,10 @@ class Capability:
         """`word=value`, as policies and the command line write it."""
         value = self._value()
         return f"{self.word}={value}" if value else self.word
+
+    def parts(self) -> tuple[Capability, ...]:
+        """The service's capabilities that it stands for: itself, of all but packages."""
+        return (self,)
 
     def _fields(self) -> dict[str, Any]:
         return {}
@@ -246,19 +250,44 @@ class Channel(_OfName):
 
 
 @dataclass(frozen=True)
+class Syscalls(_OfName):
+    """A group of system calls that boxes do without unless it is granted: `sysv-ipc`, `mqueue`, `numa`..."""
+
+    name: str
+    kind: ClassVar[str] = "syscalls"
+    word: ClassVar[str] = "syscalls"
+
+
+@dataclass(frozen=True)
 class Import(Capability):
-    """Importing a Python module: exactly this one, or with `numpy.*` those below it too."""
+    """Importing a Python package: the module of this name, those below it, and what these load themselves.
+
+    With `strict` that module alone, which loads what it needs of the standard library and of its own package.
+    `numpy.*` are the modules below it and not itself, `*` are all. To the service a name is that one module:
+    a package is two of its capabilities, `numpy` and `numpy.*`.
+    """
 
     module: str
+    strict: bool = False
     kind: ClassVar[str] = "import"
     word: ClassVar[str] = "import"
 
     def __post_init__(self) -> None:
         _named(self.module, "module")
+        if self._is_pattern() and self.strict:
+            raise ValueError("a strict import names one module, and no pattern")
+
+    def _is_pattern(self) -> bool:
+        return self.module == "*" or self.module.endswith(".*")
 
     @property
     def root_module(self) -> str:
         return self.module.partition(".")[0]
+
+    def parts(self) -> tuple[Capability, ...]:
+        if self.strict or self._is_pattern():
+            return (self,)
+        return Import(self.module, strict=True), Import(f"{self.module}.*")
 
     def _fields(self) -> dict[str, Any]:
         return {"module": self.module}
@@ -485,7 +514,7 @@ KINDS: Mapping[str, type[Capability]] = {
     each.kind: each
     for each in (
         ReadPath, WritePath, ExecPath, ConnectTCP, ListenTCP, ConnectUnix, ResolveName, Import, Env, Secret,
-        Subprocess, Clock, Random, Channel, CpuBudget, MemoryBudget, PidsBudget, WallBudget, DiskBudget,
+        Subprocess, Clock, Random, Channel, Syscalls, CpuBudget, MemoryBudget, PidsBudget, WallBudget, DiskBudget,
         InodeBudget, OutputBudget, OpenFilesBudget, ConnectionsBudget, EgressBytesBudget, ConnectRateBudget,
     )
 }  # fmt: skip
@@ -504,6 +533,8 @@ def from_json(value: Mapping[str, Any]) -> Capability:
     if "commands" in fields:
         fields["commands"] = tuple(fields["commands"])
     try:
+        if made is Import:  # a name of the service's is that one module
+            fields["strict"] = not Import(**fields)._is_pattern()
         return made(**fields)
     except TypeError as problem:
         raise ValueError(f"{kind}: {problem}") from None
@@ -530,14 +561,19 @@ class AuthoritySet:
         )
 
     def to_json(self) -> dict[str, Any]:
-        parts = {"allow": self.allow, "deny": self.deny}
-        return {"version": 1, **{name: [one.to_json() for one in part] for name, part in parts.items() if part}}
+        sides = {"allow": self.allow, "deny": self.deny}
+        return {"version": 1, **{name: [one.to_json() for one in split(side)] for name, side in sides.items() if side}}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AuthoritySet:
         if value.get("version") != 1 or set(value) - {"version", "allow", "deny"}:
             raise ValueError("an authority set has version 1, 'allow' and 'deny'")
         return cls(*(tuple(from_json(one) for one in value.get(name, ())) for name in ("allow", "deny")))
+
+
+def split(capabilities: Iterable[Capability]) -> list[Capability]:
+    """The service's capabilities that these stand for, each once."""
+    return list(dict.fromkeys(part for each in capabilities for part in each.parts()))
 
 
 class FilesystemCapability:

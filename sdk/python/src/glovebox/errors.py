@@ -25,7 +25,21 @@ __all__ = [
 
 
 class SandboxError(Exception):
-    """Something about a sandbox failed."""
+    """Something about a sandbox failed.
+
+    Every error of this package can be pickled and copied, with all of its attributes: it crosses process pools.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own calls the class with `args`, which are the message alone whatever the class is made with.
+        return _remake, (type(self), self.args), dict(self.__dict__)
+
+
+def _remake(kind: type[SandboxError], args: tuple[Any, ...]) -> SandboxError:
+    """An error without its attributes, which pickle and copy put in afterwards."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 # ---- What the guest did ----------------------------------------------------------------------------

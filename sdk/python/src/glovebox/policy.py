@@ -27,6 +27,7 @@ from .capabilities import (
     ReadPath,
     WritePath,
     collect,
+    split,
 )
 from .errors import PolicyCompilerError
 
@@ -80,7 +81,7 @@ class Policy:
         return self.deny([ReadPath(path), WritePath(path), ExecPath(path), ConnectUnix(path)])
 
     def _add(self, effect: str, capabilities: tuple[Capability, ...]) -> None:
-        for each in capabilities:
+        for each in split(capabilities):
             line = f"{effect} {each.to_term()}"
             if line not in self._rules:
                 self._rules.append(line)
@@ -154,6 +155,9 @@ class Policy:
 
     def allows(self, capability: Capability) -> bool:
         """Whether this policy allows it. What every box sees anyway, such as `/usr`, is no grant."""
+        return all(map(self._allows, capability.parts()))
+
+    def _allows(self, capability: Capability) -> bool:
         words = ["policy", "explain", "@", "--ask", capability.to_term()]
         done = ask_binary(words, _bytes(self.to_dict()))
         if done.returncode not in (0, 1) or not done.stdout:
@@ -174,7 +178,18 @@ def _at(sandbox: str | None) -> str:
 
 
 def _bytes(document: Mapping[str, Any] | bytes) -> bytes:
-    return document if isinstance(document, bytes) else json.dumps(document, ensure_ascii=False).encode()
+    return document if isinstance(document, bytes) else json.dumps(_plain(document), ensure_ascii=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A document whose whole numbers are written as such: `1e9` is a number of bytes too, and `1.0` a version."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value
 
 
 def _ask(words: list[str], document: Mapping[str, Any] | bytes) -> str:
@@ -195,9 +210,9 @@ def policy_choice(policy: PolicyLike) -> Any:
     if policy is None:
         return None
     if isinstance(policy, Policy):
-        return {"document": policy.to_dict()}
+        return {"document": _plain(policy.to_dict())}
     if isinstance(policy, Mapping):
-        return {"document": dict(policy)}
+        return {"document": _plain(policy)}
     if not isinstance(policy, str) or not policy:
         raise TypeError("policy is a Policy, a document, the name of a policy, or FILE[#SANDBOX]")
     file, _, sandbox = policy.partition("#")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import SandboxError
+from .errors import Cancelled, SandboxError
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class RunResult:
     stdout: str
     stderr: str
     timed_out: bool = False
+    cancelled: bool = False
 
     @property
     def ok(self) -> bool:
@@ -26,8 +27,10 @@ class RunResult:
 
     def check(self) -> RunResult:
         """Itself; raises when the command did not succeed."""
-        if self.ok:
+        if self.ok and not self.cancelled:
             return self
+        if self.cancelled:
+            raise Cancelled("the command was cancelled")
         how = "was out of time" if self.timed_out else f"ended with {self.exit_code}"
         raise SandboxError(f"the command {how}: {self.stderr.strip() or self.stdout.strip()}")
 
