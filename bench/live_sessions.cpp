@@ -82,7 +82,8 @@ Result<void> compare_runs(Managed& bench, int rounds) {
                          }}};
   TRY_VOID(run_rounds(rows, rounds));
   print_table(rows, {"run of : through Session"});
-  return bench.await(bench.manager().remove(info.id, LayerFate::Remove));
+  TRY_VOID(bench.await(bench.manager().remove(info.id, LayerFate::Remove)));
+  return {};
 }
 
 // CPU time of this process, of its children, and of theirs that have ended, in milliseconds.
@@ -216,7 +217,8 @@ Result<void> measure_stream(Managed& bench) {
   }
   print_figure("1 GiB of output through a session, of a pipe", percentile(parts, 0.5), "%",
                at_least(80));
-  return bench.await(bench.manager().remove(info.id, LayerFate::Remove));
+  TRY_VOID(bench.await(bench.manager().remove(info.id, LayerFate::Remove)));
+  return {};
 }
 
 // Memory of this process and everything below it, shared pages counted by share.

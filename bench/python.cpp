@@ -76,7 +76,10 @@ struct Box {
       ++posts;
     }
   }
-  Result<void> remove() { return bench->await(bench->manager().remove(id, LayerFate::Remove)); }
+  Result<void> remove() {
+    TRY_VOID(bench->await(bench->manager().remove(id, LayerFate::Remove)));
+    return {};
+  }
 };
 
 Result<Box> first_result(Managed& bench, plan::Backend backend) {

@@ -74,7 +74,8 @@ struct Place {
     return fail(Code::Os, "the diff has {} changes", body.changes);
   }
   Result<void> remove() const {
-    return bench->await(bench->manager().remove(id, LayerFate::Remove));
+    TRY_VOID(bench->await(bench->manager().remove(id, LayerFate::Remove)));
+    return {};
   }
 };
 

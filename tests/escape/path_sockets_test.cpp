@@ -1,9 +1,10 @@
 // Class 12: sockets with a path (docker, containerd, D-Bus, X11, ssh-agent) can be connected to
 // through a read-only mount, because connecting is no write to the filesystem.
-// Tried: a listener of the host in every place where services put them, by its path; environment
-// variables that point to such sockets.
-// Canary: the listener sees nobody. What is not promised: a socket inside a tree that was handed in
-// is part of what was handed in.
+// Tried: a listener of the host in every place where services put them, by its path, and in a
+// directory that the box is shown; environment variables that point to such sockets.
+// Canary: the listener sees nobody. tests/egress/host_sockets_test.cpp tries the second by every
+// name. What is not promised: a socket in the system's own directories (/usr, /etc), which every
+// box sees and where none belongs, is refused only in boxes that are shown another directory.
 #include "support/box_test.h"
 #include "support/host_socket.h"
 
@@ -29,6 +30,17 @@ TEST_P(PathSockets, ListenersInTheUsualPlacesAreAbsent) {
     EXPECT_FALSE(listener.was_reached()) << path;
     std::filesystem::remove(path);
   }
+}
+
+TEST_P(PathSockets, ListenersInADirectoryThatIsShownAreOutOfReach) {
+  const std::string tree = make_tree("tree");
+  const HostSocket listener(tree + "/service.sock", SOCK_STREAM);
+  for (const Words& options :
+       {Words{"--read", tree}, Words{"--write", tree}, Words{"-w", tree + ":rw"}}) {
+    EXPECT_THAT(probe(options, {"read", tree + "/old"}), ended_with(0));
+    EXPECT_THAT(probe(options, {"connect_unix", tree + "/service.sock"}), ended_with(EACCES));
+  }
+  EXPECT_FALSE(listener.was_reached());
 }
 
 TEST_P(PathSockets, KnownServicesAreAbsent) {

@@ -31,8 +31,10 @@ TEST_P(SharedIpc, SystemVOfTheHostIsAbsent) {
   const key_t key = 0x610b0000 + getpid() % 0x10000;
   const int outside = shmget(key, 4096, IPC_CREAT | IPC_EXCL | 0666);
   ASSERT_GE(outside, 0);
-  EXPECT_THAT(probe({}, {"sysv_find", std::to_string(key)}), ended_with(ENOENT));
-  EXPECT_THAT(probe({}, {"sysv_make", std::to_string(key)}), ended_with(0));
+  const Words granted{"--allow", "syscalls=sysv-ipc"};
+  EXPECT_THAT(probe(granted, {"sysv_find", std::to_string(key)}), ended_with(ENOENT));
+  EXPECT_THAT(probe(granted, {"sysv_make", std::to_string(key)}), ended_with(0));
+  EXPECT_THAT(probe({}, {"sysv_make", std::to_string(key)}), ended_with(ENOSYS)) << "not granted";
   EXPECT_EQ(shmctl(outside, IPC_RMID, nullptr), 0) << "it is still ours";
 }
 
@@ -43,7 +45,9 @@ TEST_P(SharedIpc, MessageQueuesOfTheHostAreAbsent) {
   attributes.mq_msgsize = 16;
   const mqd_t outside = mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0666, &attributes);
   ASSERT_GE(outside, 0);
-  EXPECT_THAT(probe({}, {"mqueue_find", name}), refused_with(Errnos{ENOENT, EACCES}));
+  EXPECT_THAT(probe({"--allow", "syscalls=mqueue"}, {"mqueue_find", name}),
+              refused_with(Errnos{ENOENT, EACCES}));
+  EXPECT_THAT(probe({}, {"mqueue_find", name}), ended_with(ENOSYS)) << "not granted";
   mq_close(outside);
   EXPECT_EQ(mq_unlink(name.c_str()), 0);
 }
@@ -51,10 +55,13 @@ TEST_P(SharedIpc, MessageQueuesOfTheHostAreAbsent) {
 TEST_P(SharedIpc, TwoBoxesDoNotMeet) {
   const std::string make = probe_path() + " shm_make /meet && " + probe_path() +
                            " sysv_make 77 && echo made && exec sleep 1000";
-  Running first = start({"--read", installation().probe_directory()}, {"/bin/sh", "-c", make});
+  const Words granted{"--allow", "syscalls=sysv-ipc"};
+  Running first =
+      start({"--read", installation().probe_directory(), "--allow", "syscalls=sysv-ipc"},
+            {"/bin/sh", "-c", make});
   ASSERT_TRUE(first.wait_for("made"));
   EXPECT_THAT(probe({}, {"shm_find", "/meet"}), ended_with(ENOENT));
-  EXPECT_THAT(probe({}, {"sysv_find", "77"}), ended_with(ENOENT));
+  EXPECT_THAT(probe(granted, {"sysv_find", "77"}), ended_with(ENOENT));
   kill(first);
   first.finish();
 }

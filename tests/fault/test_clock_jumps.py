@@ -216,7 +216,8 @@ class CommandClock(unittest.TestCase):
 
     def begin(self, seconds, *words):
         process = start_as_tier([str(self.base / "glovebox"), *words], seconds, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=self.environment, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=self.environment, text=True,
+                                cwd=str(self.base / "work"))
         self.addCleanup(process.stdout.close)
         return process
 

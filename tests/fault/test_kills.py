@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / name) for name in ("serve", "python")] + [str(HERE)]
 
+from cell_test import OWN, is_shared  # noqa: E402
 from channel import Box, Ended, Failed  # noqa: E402
 from service import Service, Session, wait_until  # noqa: E402
 from test_service_faults import (Use, check_as_before, children_of, count_cgroups, descendants_of, go_round,  # noqa: E402
@@ -27,8 +28,10 @@ from test_service_faults import (Use, check_as_before, children_of, count_cgroup
 ROUNDS = int(os.environ.get("GLOVEBOX_KILL_ROUNDS", "40"))
 SEED = int(os.environ.get("GLOVEBOX_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 KINDS = ("service", "launcher", "agent", "shell", "program", "python", "cells")
-# What may stay when there is no session: three interpreters that wait for the next sessions, and the worker of the cells.
-MOST = {"service": 1, "launcher": 1, "agent": 4, "shell": 4, "program": 0, "python": 3, "cells": 1}
+# What may stay when there is no session: three interpreters that wait for the next sessions; and of workers the one that
+# cells share, or three that wait for the next cells where each has its own.
+WORKERS = 1 if is_shared(OWN) else 3
+MOST = {"service": 1, "launcher": 1, "agent": 3 + WORKERS, "shell": 3 + WORKERS, "program": 0, "python": 3, "cells": WORKERS}
 KEY = {"X-Glovebox-Key": "07" * 32}
 # Their messages name what happened; what else they are is for other tests.
 EXPECTED = (OSError, http.client.HTTPException, AssertionError, Failed, Ended, KeyError, IndexError, ValueError)

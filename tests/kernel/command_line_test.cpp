@@ -90,6 +90,30 @@ TEST_P(CommandLine, HostsOwnTreesCannotBeHandedIn) {
   }
 }
 
+// What lies above a place of the box's own would hide it.
+TEST_P(CommandLine, ADirectoryAboveTheBoxsOwnHomeIsRefusedBySentence) {
+  const std::string tree = make_tree("tree");
+  for (const Words& options : {Words{"-w", "/home"}, Words{"-w", "/home:ro"},
+                               Words{"--read", "/home"}, Words{"--bind", tree + ":/home"}}) {
+    EXPECT_THAT(run(options, {"true"}), refused_to_start("/home/box in it is the box's own"))
+        << options.back();
+  }
+  EXPECT_THAT(run({"--bind", tree + ":/home/box"}, {"/bin/cat", "/home/box/old"}), ended_with(0));
+  EXPECT_THAT(run({"--bind", tree + ":/home/me"}, {"/bin/cat", "/home/me/old"}), ended_with(0));
+}
+
+// Each starts, or is refused with a sentence: none fails half way.
+TEST_P(CommandLine, EveryPlaceOfTheHostIsTakenOrRefusedByASentence) {
+  for (const char* path : {"/", "/home", "/root", "/tmp", "/run", "/usr", "/etc", "/var", "/opt"}) {
+    for (const char* mode : {"", ":ro", ":rw", ":discard"}) {
+      const Outcome outcome = run({"-q", "-w", std::string(path) + mode}, {"true"});
+      const bool is_fine = outcome.code == 0 || outcome.code == 125;
+      EXPECT_TRUE(is_fine) << path << mode << ": " << outcome.err;
+      EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("step"))) << path << mode;
+    }
+  }
+}
+
 TEST_P(CommandLine, WorkspaceModesAreWords) {
   const std::string tree = make_tree("tree");
   EXPECT_THAT(run({"--workspace", tree + ":ro"}, {"true"}), ended_with(0));

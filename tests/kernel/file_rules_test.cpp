@@ -201,6 +201,10 @@ TEST_P(FileRules, ASocketInAReadableTreeCanBeCovered) {
   const HostSocket service(path, SOCK_STREAM);
   EXPECT_THAT(probe(rules("read", {"unix=" + path}), {"connect_unix", path}),
               refused_with(Errnos{ECONNREFUSED, EACCES}));
+  Words granted = rules("read", {"unix=" + path});
+  granted.insert(granted.end(), {"--allow", "unix=" + tree_});
+  EXPECT_THAT(probe(granted, {"connect_unix", path}), refused_with(Errnos{ECONNREFUSED, EACCES}))
+      << "where all others are granted";
   EXPECT_FALSE(service.was_reached());
 }
 

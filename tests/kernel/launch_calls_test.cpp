@@ -60,6 +60,7 @@ std::string place_of(const std::string& word) {
 
 std::string mode_of(const std::string& word) {
   const std::string digits = word.substr(1, word.size() - 2);  // "(0755)", "(1777)"
+  if (digits == "0000") return "000";                          // as strace writes nothing at all
   return digits.starts_with('0') ? digits : "0" + digits;
 }
 
@@ -82,7 +83,8 @@ Shape fresh_mount(const std::string& type, const std::string& target) {
            {"fsconfig", {"FSCONFIG_CMD_CREATE"}},
            {"fsmount", {"MOUNT_ATTR_NOSUID"}},
            {"move_mount", {quoted(target)}}},
-          {"fsconfig"}};
+          {"fsconfig", "statx"},
+          {"statx"}};
 }
 
 Shape map_identity(const Words& words) {
@@ -95,27 +97,75 @@ Shape map_identity(const Words& words) {
            {"setresgid", {words.at(3)}},
            {"setresuid", {words.at(1)}},
            {"prctl", {"PR_SET_PDEATHSIG", "SIGKILL"}},
-           {"prctl", {"PR_SET_DUMPABLE", "SUID_DUMP_DISABLE"}}},
+           {"prctl", {"PR_SET_DUMPABLE", "SUID_DUMP_DISABLE"}},
+           {"prctl", {"PR_GET_PDEATHSIG"}},
+           {"prctl", {"PR_GET_DUMPABLE"}}},
           {"openat", "getresuid", "getresgid"}};
 }
 
 Shape attach_host(const Words& words) {
   return {{{"open_tree", {quoted(words.at(0)), "OPEN_TREE_CLONE", "AT_RECURSIVE"}},
            {"mount_setattr", attributes_of(words.at(3))},
-           {"move_mount", {quoted(below_root(words.at(2)))}}},
+           {"move_mount", {quoted(below_root(words.at(2)))}},
+           {"statx", {}},
+           {"statx", {quoted(below_root(words.at(2)))}}},
           {"fstatfs"}};
 }
 
-Shape set_limit(const std::string& details, std::size_t times) {
+// A cap is asked for before it is lowered.
+Shape set_limit(const std::string& details, bool is_cap) {
   const std::pair<const char*, const char*> known[] = {{"core", "RLIMIT_CORE"},
                                                        {"open files", "RLIMIT_NOFILE"},
                                                        {"stack", "RLIMIT_STACK"},
                                                        {"processes", "RLIMIT_NPROC"},
-                                                       {"cpu seconds", "RLIMIT_CPU"}};
+                                                       {"cpu seconds", "RLIMIT_CPU"},
+                                                       {"pending signals", "RLIMIT_SIGPENDING"},
+                                                       {"message queue bytes", "RLIMIT_MSGQUEUE"}};
   for (const auto& [name, resource] : known) {
-    if (details.starts_with(name)) return {std::vector<Call>(times, {"prlimit64", {resource}}), {}};
+    if (!details.starts_with(name)) continue;
+    const Call look{"getrlimit", {resource}};
+    const Call set{"prlimit64", {resource}};
+    return {is_cap ? std::vector<Call>{look, set, look} : std::vector<Call>{set, look}};
   }
   return {{{"prlimit64", {"an unknown limit"}}}, {}};
+}
+
+Shape verify_wall(const std::string& wall) {
+  Shape shape;
+  if (wall == "namespaces") {
+    for (const char* name : {"user", "mnt", "pid", "ipc", "uts", "net", "cgroup"}) {
+      shape.calls.push_back({"statx", {quoted(std::string("/proc/self/ns/") + name)}});
+    }
+  } else if (wall == "root") {
+    shape.calls = {{"statx", {quoted("/")}}, {"statx", {quoted("/..")}}};
+  } else if (wall == "privileges") {
+    shape = {{{"openat", {quoted("/proc/self/status")}}, {"prctl", {"PR_GET_SECUREBITS"}}},
+             {"read"}};
+  } else if (wall == "filter") {
+    shape.calls = {{"openat2", {"-1, NULL"}}};
+  } else {
+    shape.calls = {{"an unknown wall", {}}};
+  }
+  return shape;
+}
+
+// One cover for files and one for directories, and copies of them.
+Shape cover_proc(const Words& words) {
+  const Words parts{"open_tree", "mount_setattr", "fstatfs", "move_mount", "statx"};
+  return {{{"open_tree", {quoted("nothing/file")}},
+           {"open_tree", {quoted("nothing/directory")}},
+           {"move_mount", {quoted("proc/" + words.back())}}},
+          parts,
+          parts};
+}
+
+Shape cap_namespace(const Words& words) {
+  return {{{"openat", {quoted("/proc/sys/user")}},
+           {"openat", {quoted(words.at(0)), "O_WRONLY"}},
+           {"write", {quoted(words.at(1))}},
+           {"openat", {quoted(words.at(0)), "O_RDONLY"}},
+           {"read", {}}},
+          {}};
 }
 
 using ShapeOf = Shape (*)(const std::string& details, const Words& words);
@@ -149,26 +199,34 @@ const std::map<std::string, ShapeOf>& shapes() {
        [](const std::string&, const Words&) {
          return Shape{{{"fchdir", {}},
                        {"pivot_root", {quoted(".")}},
+                       {"statx", {quoted("/")}},
                        {"chdir", {quoted("/")}},
                        {"clone", {"CLONE_THREAD"}}},
-                      {}};
+                      {"statx"}};
        }},
       {"mount-scratch", [](const std::string&,
                            const Words& w) { return fresh_mount("tmpfs", below_root(w.back())); }},
       {"attach-scratch",
        [](const std::string&, const Words& w) {
          return Shape{{{"open_tree", {quoted(place_of(w.at(0))), "OPEN_TREE_CLONE"}},
-                       {"move_mount", {quoted(below_root(w.at(2)))}}},
+                       {"move_mount", {quoted(below_root(w.at(2)))}},
+                       {"statx", {}},
+                       {"statx", {quoted(below_root(w.at(2)))}}},
                       {}};
        }},
       {"mount-proc", [](const std::string&, const Words&) { return fresh_mount("proc", "proc"); }},
+      {"cover-proc", [](const std::string&, const Words& w) { return cover_proc(w); }},
+      {"cap-namespace", [](const std::string&, const Words& w) { return cap_namespace(w); }},
       {"mount-terminals",
        [](const std::string&, const Words&) { return fresh_mount("devpts", "dev/pts"); }},
       {"enter-network",
-       [](const std::string&, const Words&) { return Shape{{{"setns", {"CLONE_NEWNET"}}}, {}}; }},
+       [](const std::string&, const Words&) {
+         return Shape{{{"setns", {"CLONE_NEWNET"}}, {"statx", {quoted("/proc/self/ns/net")}}},
+                      {"fstat", "newfstatat"}};
+       }},
       {"set-hostname",
        [](const std::string&, const Words& w) {
-         return Shape{{{"sethostname", {quoted(w.at(0))}}}, {}};
+         return Shape{{{"sethostname", {quoted(w.at(0))}}, {"uname", {}}}, {}};
        }},
       {"change-directory",
        [](const std::string&, const Words& w) {
@@ -193,7 +251,8 @@ const std::map<std::string, ShapeOf>& shapes() {
        }},
       {"no-new-privileges",
        [](const std::string&, const Words&) {
-         return Shape{{{"prctl", {"PR_SET_NO_NEW_PRIVS, 1"}}}, {}};
+         return Shape{{{"prctl", {"PR_SET_NO_NEW_PRIVS, 1"}}, {"prctl", {"PR_GET_NO_NEW_PRIVS"}}},
+                      {}};
        }},
       {"landlock-begin", [](const std::string&,
                             const Words&) { return Shape{{{"landlock_create_ruleset", {}}}, {}}; }},
@@ -203,16 +262,21 @@ const std::map<std::string, ShapeOf>& shapes() {
        }},
       {"landlock-enforce",
        [](const std::string&, const Words&) {
-         return Shape{{{"landlock_restrict_self", {}}}, {}};
+         return Shape{{{"landlock_restrict_self", {}}, {"mkdirat", {quoted("forbidden")}}}, {}};
        }},
       {"close-files",
        [](const std::string&, const Words&) {
-         return Shape{
-             {{"poll", {}}, {"fcntl", {"F_DUPFD_CLOEXEC"}}, {"close_range", {"4294967295"}}},
-             {"dup3", "fcntl"}};
+         return Shape{{{"poll", {}},
+                       {"fcntl", {"F_DUPFD_CLOEXEC"}},
+                       {"close_range", {"4294967295"}},
+                       {"openat", {quoted("/proc/self/fd")}},
+                       {"getdents64", {}}},
+                      {"dup3", "fcntl", "fstat", "newfstatat"},
+                      {"getdents64"}};
        }},
-      {"set-limit", [](const std::string& d, const Words&) { return set_limit(d, 1); }},
-      {"cap-limit", [](const std::string& d, const Words&) { return set_limit(d, 2); }},
+      {"set-limit", [](const std::string& d, const Words&) { return set_limit(d, false); }},
+      {"cap-limit", [](const std::string& d, const Words&) { return set_limit(d, true); }},
+      {"verify-wall", [](const std::string& d, const Words&) { return verify_wall(d); }},
       {"install-filter",
        [](const std::string&, const Words&) {
          return Shape{{{"seccomp", {"SECCOMP_SET_MODE_FILTER"}}}, {}};
@@ -423,11 +487,13 @@ TEST_P(LaunchCalls, HostIsGoneBeforeRightsAre) {
   EXPECT_LT(locked, trace.end_of("vfork", ""));
 }
 
-// Nobody but the kernel's filter stands between the last step and the command.
-TEST_P(LaunchCalls, FilterIsTheLastStep) {
+// After the filter comes only the look whether it stands.
+TEST_P(LaunchCalls, FilterIsTheLastWall) {
   const std::vector<PlanStep> steps = planned_steps();
-  ASSERT_FALSE(steps.empty());
-  EXPECT_EQ(steps.back().name, "install-filter");
+  ASSERT_GE(steps.size(), 2U);
+  EXPECT_EQ(steps[steps.size() - 2].name, "install-filter");
+  EXPECT_EQ(steps.back().name, "verify-wall");
+  EXPECT_EQ(steps.back().details, "filter");
 }
 
 BOX_TEST_TIERS(LaunchCalls);

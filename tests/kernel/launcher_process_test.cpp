@@ -8,6 +8,7 @@
 #include "launch/child/message.h"
 #include "launch/client.h"
 #include "plan/make_plan.h"
+#include "support/outer_filter.h"
 
 #include <gtest/gtest.h>
 
@@ -29,6 +30,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -136,7 +138,9 @@ std::size_t box_cgroups(const plan::LaunchPlan& plan, pid_t launcher) {
   return count;
 }
 
+// No connect broker serves the boxes of this test: what it would guard is given up.
 void hand_in(plan::SandboxSpec& spec, const std::string& term) {
+  spec.waived.insert("host-sockets");
   const authority::Capability capability = *authority::parse_term(term);
   auto resolved =
       host::resolve_paths(*authority::AuthoritySet::granting(std::span(&capability, 1)));
@@ -273,6 +277,57 @@ TEST_F(LauncherProcess, BoxesAreSealed) {
   EXPECT_NE(ended.output.find("Read-only file system"), std::string::npos);
   EXPECT_EQ(ended.output.find("/tmp/glovebox-launcher-test"), std::string::npos);
 }
+
+// What a launcher under such a filter says to a request, and whether the command ran; in a process
+// of its own, which keeps the filter.
+class UnderFilter : public testing::TestWithParam<test::AnsweredCall> {
+ protected:
+  // 0: refused, or its box was; 1: a command ran; 2: no launcher can be asked.
+  static int try_boxes(int keep_parked) {
+    auto client = LauncherClient::start(launcher_program());
+    if (!client) return 2;
+    const plan::LaunchPlan plan = plan_for({"echo", "ran"});
+    for (int i = 0; i < kTries; ++i) {
+      std::array<int, 2> ends{};
+      if (::pipe2(ends.data(), O_CLOEXEC) != 0) return 3;
+      const UniqueFd output(ends[0]);
+      UniqueFd theirs(ends[1]);
+      const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+      auto box = client->start_box(plan, {null.get(), theirs.get(), theirs.get()},
+                                   static_cast<std::uint32_t>(keep_parked));
+      theirs.reset();
+      if (box && !follow(*box, output).output.empty()) return 1;
+    }
+    return 0;
+  }
+  static constexpr int kTries = 8;
+};
+
+TEST_P(UnderFilter, NoBoxRunsWithoutItsWalls) {
+  for (const int keep_parked : {0, 2}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::_exit(test::install_outer_filter({}, {GetParam()}) ? try_boxes(keep_parked) : 3);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    const int code = WEXITSTATUS(status);
+    EXPECT_TRUE(code == 0 || code == 2) << code << " with " << keep_parked << " parked boxes";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, UnderFilter,
+    testing::Values(test::AnsweredCall{SYS_seccomp}, test::AnsweredCall{SYS_setns},
+                    test::AnsweredCall{SYS_unshare}, test::AnsweredCall{SYS_clone3},
+                    test::AnsweredCall{SYS_pivot_root}, test::AnsweredCall{SYS_umount2},
+                    test::AnsweredCall{SYS_move_mount}, test::AnsweredCall{SYS_mount_setattr},
+                    test::AnsweredCall{SYS_landlock_restrict_self}, test::AnsweredCall{SYS_capset},
+                    test::AnsweredCall{SYS_close_range},
+                    test::AnsweredCall{SYS_prctl, PR_CAPBSET_DROP},
+                    test::AnsweredCall{SYS_prlimit64}));
 
 TEST_F(LauncherProcess, ABoxSeesNothingOfTheOneBefore) {
   const std::string look =

@@ -21,7 +21,18 @@ class Layers : public BoxTest {
   Outcome in_box(const std::string& words, const std::string& mode = "") {
     return run({"-w", work_ + mode}, {"/bin/sh", "-c", words});
   }
-  Outcome command(const Words& words) { return glovebox(words); }
+  Outcome command(const Words& words) { return command_at(work_, words); }
+  Outcome command_at(const std::string& directory, const Words& words) {
+    Settings settings;
+    settings.directory = directory;
+    return glovebox(words, settings);
+  }
+  Outcome change(const std::string& workspace, const std::string& words,
+                 const std::string& from = "/") {
+    Settings settings;
+    settings.directory = from;
+    return run({"-w", workspace}, {"/bin/sh", "-c", words}, settings);
+  }
   std::size_t layers() const {
     std::size_t count = 0;
     if (!fs::exists(state_ + "/layers")) return 0;
@@ -156,6 +167,117 @@ TEST_P(Layers, APolicySaysHowMuchAWorkspaceMayBeChanged) {
   EXPECT_THAT(run(agent, {"/bin/sh", "-c", "echo x > new"}), ended_with(0));
   EXPECT_FALSE(fs::exists(work_ + "/new"));
   EXPECT_EQ(layers(), 1u);
+}
+
+TEST_P(Layers, LastIsThatOfTheWorkspaceHere) {
+  const std::string other = make_tree("other");
+  change(work_, "echo one > one");
+  change(other, "echo two > two");
+  EXPECT_THAT(command({"commit", "last"}).out, HasSubstr("taken over into " + work_));
+  EXPECT_TRUE(fs::exists(work_ + "/one"));
+  EXPECT_FALSE(fs::exists(other + "/two")) << "another project's changes are not what is here";
+  EXPECT_THAT(command_at(other, {"diff", "last"}).out, HasSubstr("# changes in " + other));
+  const Outcome nowhere = command_at("/", {"commit", "last"});
+  EXPECT_THAT(nowhere, ended_with(125));
+  EXPECT_THAT(nowhere.err, HasSubstr("no run in /"));
+}
+
+TEST_P(Layers, LastIsTheNewestOfWorkspacesAtOrAboveHere) {
+  const std::string inner = make_tree("work/inner");
+  const std::string below = make_directory("work/inner/below");
+  change(inner, "echo i > from-inner");
+  EXPECT_THAT(command_at(below, {"diff"}).out, HasSubstr("from-inner"));
+  change(work_, "echo o > from-outer");
+  EXPECT_THAT(command_at(below, {"diff"}).out, HasSubstr("from-outer"));
+  change(inner, "echo i > from-inner-again");
+  EXPECT_THAT(command_at(below, {"diff"}).out, HasSubstr("from-inner-again"));
+  EXPECT_THAT(command({"diff"}).out, HasSubstr("from-outer")) << "the inner one is not above here";
+}
+
+TEST_P(Layers, ARunWithoutChangesMakesLastNothing) {
+  change(work_, "echo one > one");
+  for (const Words& options : {Words{"-w", work_}, Words{"-w", work_ + ":ro"}}) {
+    ASSERT_THAT(run(options, {"/bin/true"}), ended_with(0));
+    const Outcome nothing = command({"commit", "last"});
+    EXPECT_THAT(nothing, ended_with(125));
+    EXPECT_THAT(nothing.err, HasSubstr("the last run changed nothing ('/bin/true' in " + work_));
+    EXPECT_FALSE(fs::exists(work_ + "/one"));
+    change(work_, "echo two > two");
+    EXPECT_THAT(command({"diff", "last"}).out, HasSubstr("two"));
+  }
+}
+
+TEST_P(Layers, ARefusedRunMakesLastNothing) {
+  change(work_, "echo one > one");
+  ASSERT_THAT(run({"-w", work_, "--hostname", "no good"}, {"/bin/true"}),
+              refused_to_start("host name"));
+  const Outcome nothing = command({"commit", "last"});
+  EXPECT_THAT(nothing, ended_with(125));
+  EXPECT_THAT(nothing.err, HasSubstr("the last run was refused"));
+  EXPECT_FALSE(fs::exists(work_ + "/one"));
+  // The older layer is there, by its id.
+  const std::string listed = command({"layers"}).out;
+  EXPECT_THAT(listed, HasSubstr(work_));
+  EXPECT_THAT(command({"commit", listed.substr(0, listed.find(' '))}), ended_with(0));
+  EXPECT_TRUE(fs::exists(work_ + "/one"));
+}
+
+TEST_P(Layers, ARunWithoutAWorkspaceIsTheLastWhereItWasStarted) {
+  change(work_, "echo one > one");
+  Settings here;
+  here.directory = work_;
+  ASSERT_THAT(run({}, {"/bin/true"}, here), ended_with(0));
+  EXPECT_THAT(command({"diff", "last"}).err, HasSubstr("changed nothing"));
+}
+
+TEST_P(Layers, ALinkToTheWorkspaceIsTheWorkspace) {
+  const std::string link = scratch() + "/link";
+  fs::create_directory_symlink(work_, link);
+  change(link, "echo one > one");
+  EXPECT_THAT(command_at(link, {"diff", "last"}).out, HasSubstr("# changes in " + work_));
+  EXPECT_THAT(command({"commit", "last"}), ended_with(0));
+}
+
+TEST_P(Layers, InADirectoryThatIsGoneThereIsNoLast) {
+  change(work_, "echo one > one");
+  const std::string gone = make_directory("work/gone");
+  Settings settings;
+  settings.directory = gone;
+  settings.wrapper = {"/bin/sh", "-c", "rmdir \"$PWD\"; exec \"$@\"", "sh"};
+  const Outcome nothing = glovebox({"commit", "last"}, settings);
+  EXPECT_THAT(nothing, ended_with(125));
+  EXPECT_THAT(nothing.err, HasSubstr("current directory is gone"));
+}
+
+TEST_P(Layers, UndoTakesBackWhatWasCommittedHere) {
+  const std::string other = make_tree("other");
+  change(work_, "echo one > one");
+  ASSERT_THAT(command({"commit"}), ended_with(0));
+  change(other, "echo two > two");
+  ASSERT_THAT(command_at(other, {"commit"}), ended_with(0));
+  EXPECT_THAT(command({"undo"}).out, HasSubstr("taken back in " + work_));
+  EXPECT_FALSE(fs::exists(work_ + "/one"));
+  EXPECT_TRUE(fs::exists(other + "/two"));
+  EXPECT_THAT(command_at("/", {"undo"}), ended_with(125));
+}
+
+TEST_P(Layers, EveryOutputNamesItsDirectory) {
+  EXPECT_THAT(change(work_, "echo one > one").err, HasSubstr("1 change in " + work_ + " is kept"));
+  for (const char* form : {"--stat", "--json"}) {
+    EXPECT_THAT(command({"diff", "last", form}).out, HasSubstr(work_)) << form;
+  }
+  EXPECT_THAT(command({"diff", "last", "--tar"}).err, HasSubstr(work_));
+  EXPECT_THAT(command({"commit", "last", "--dry-run"}).out, HasSubstr(work_));
+  EXPECT_THAT(command({"commit", "last", "--dry-run", "--json"}).out, HasSubstr(work_));
+  const std::string listed = command({"layers"}).out;
+  EXPECT_THAT(command({"layers", "--remove", listed.substr(0, listed.find(' '))}).out,
+              HasSubstr(work_));
+}
+
+// The name `last` is offered only where it means this layer.
+TEST_P(Layers, TheSummaryCallsTheLayerByANameThatWorksHere) {
+  EXPECT_THAT(change(work_, "echo one > one", work_).err, HasSubstr("'glovebox diff last'"));
+  EXPECT_THAT(change(work_, "echo two > two", "/").err, Not(HasSubstr("'glovebox diff last'")));
 }
 
 BOX_TEST_TIERS(Layers);

@@ -50,6 +50,51 @@ TEST_P(Limits, OutputWithinItsLimitIsWhole) {
   EXPECT_EQ(outcome.out.size(), 65536U);
 }
 
+// What counts against the caller's user: a box gets a quarter, and the caller keeps the rest.
+TEST_P(Limits, CountsOfTheCallersUserAreShared) {
+  const long instances = std::stol(read_text("/proc/sys/user/max_inotify_instances"));
+  const Outcome watching = probe({}, {"inotify_fill", "100000"});
+  EXPECT_THAT(watching, ended_with(EMFILE));
+  EXPECT_EQ(lines_after(watching.out, "made "), Words{std::to_string(instances / 4)});
+  const Outcome signalling = probe({}, {"signal_fill", "200000"});
+  EXPECT_THAT(signalling, ended_with(EAGAIN));
+  const Words sent = lines_after(signalling.out, "sent ");
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_LT(std::stol(sent.front()), 50'000);
+  EXPECT_GT(std::stol(sent.front()), 60);
+}
+
+TEST_P(Limits, ABoxAtItsCountsLeavesTheNextOneItsOwn) {
+  Running full = start_probe({}, {"inotify_fill", "100000", "hold"});
+  ASSERT_TRUE(full.wait_for("made "));
+  EXPECT_THAT(probe({}, {"inotify_fill", "8"}), ended_with(0));
+  kill(full);
+  full.finish();
+}
+
+TEST_P(Limits, CountsOfTheNamespaceCannotBeRaised) {
+  EXPECT_THAT(probe({}, {"write", "/proc/sys/user/max_inotify_instances", "100000"}),
+              refused_with(Errnos{EACCES, EPERM, EROFS}));
+}
+
+// Root counts on a limit; where there are no cgroups it is told that there is none.
+TEST_P(Limits, AMissingDefaultLimitOfMemoryIsSaid) {
+  ROOT_TIER_ONLY();
+  Settings settings;
+  settings.wrapper = {"/usr/bin/unshare",
+                      "--mount",
+                      "/bin/sh",
+                      "-c",
+                      "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"",
+                      "sh"};
+  const Outcome outcome = run({}, {"true"}, settings);
+  ASSERT_THAT(outcome, ended_with(0));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("not enforced here: limit.memory"));
+  EXPECT_EQ(outcome.report.at("not_enforced").as_array().size(), 1U);
+  const Outcome enforced = run({}, {"true"});
+  EXPECT_THAT(enforced.err, testing::Not(testing::HasSubstr("not enforced")));
+}
+
 TEST_P(Limits, MemoryEndsAHog) {
   if (!as_root()) {
     EXPECT_THAT(probe({"--memory", "64MiB"}, {"memory_hog", "heap", "8"}),

@@ -97,6 +97,7 @@ TEST_P(OwnPlaces, ALayerInTheTreeThatItIsOverStillWorks) {
   const Outcome outcome = shell({"-w", home_}, "echo changed > old; ls -A .local/state/glovebox");
   EXPECT_NE(outcome.code, 0) << "its own layer is covered too";
   EXPECT_EQ(outcome.out, "");
+  settings_.directory = home_;
   EXPECT_THAT(command({"commit", "last"}), ended_with(0));
   EXPECT_EQ(read_text(home_ + "/old"), "changed\n");
 }

@@ -80,8 +80,10 @@ TEST_P(Quota, WhatIsWrittenWithinTheBudgetIsThereAfterTheBox) {
         "chmod 500 closed; truncate -s 100G sparse; rm sparse");
     ASSERT_THAT(outcome, ended_with(0)) << size;
     EXPECT_EQ(outcome.limit(), "");
-    EXPECT_THAT(glovebox({"diff", "last"}).out, HasSubstr("+made")) << size;
-    ASSERT_THAT(glovebox({"commit", "last"}), ended_with(0)) << size;
+    Settings here;
+    here.directory = work_;
+    EXPECT_THAT(glovebox({"diff", "last"}, here).out, HasSubstr("+made")) << size;
+    ASSERT_THAT(glovebox({"commit", "last"}, here), ended_with(0)) << size;
     EXPECT_EQ(read_text(work_ + "/old"), "changed\n");
     EXPECT_EQ(read_text(work_ + "/made"), "made\n");
     EXPECT_EQ(read_text(work_ + "/twin"), "made\n");
@@ -91,7 +93,7 @@ TEST_P(Quota, WhatIsWrittenWithinTheBudgetIsThereAfterTheBox) {
     EXPECT_FALSE(fs::exists(work_ + "/new/hidden"));
     EXPECT_EQ(read_text(work_ + "/new/inner"), "y\n");
     EXPECT_EQ(read_text(work_ + "/closed/f"), "z\n");
-    ASSERT_THAT(glovebox({"undo"}), ended_with(0)) << size;
+    ASSERT_THAT(glovebox({"undo"}, here), ended_with(0)) << size;
     EXPECT_FALSE(fs::exists(work_ + "/made"));
     EXPECT_TRUE(fs::exists(work_ + "/gone/inner"));
   }

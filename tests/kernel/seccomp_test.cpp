@@ -42,6 +42,37 @@ TEST_P(Seccomp, UnknownCallsSayEnosys) {
   EXPECT_THAT(probe({}, {"clone3"}), ended_with(ENOSYS));
 }
 
+// What few programs need is absent, and comes back by name.
+TEST_P(Seccomp, GroupsComeBackByName) {
+  const std::pair<const char*, int> calls[] = {{"sysv-ipc", SYS_semget},
+                                               {"mqueue", SYS_mq_unlink},
+                                               {"numa", SYS_get_mempolicy},
+                                               {"splice", SYS_tee},
+                                               {"sync", SYS_syncfs}};
+  for (const auto& [group, number] : calls) {
+    const Words words{"syscall", std::to_string(number), "-1"};
+    EXPECT_THAT(probe({}, words), ended_with(ENOSYS)) << group;
+    EXPECT_THAT(probe({"--allow", std::string("syscalls=") + group}, words),
+                testing::Not(ended_with(ENOSYS)))
+        << group;
+  }
+  EXPECT_THAT(run({"--allow", "syscalls=all"}, {"true"}), refused_to_start("sysv-ipc"));
+}
+
+TEST_P(Seccomp, RequestsAreAnAllowList) {
+  const std::string ioctl = std::to_string(SYS_ioctl);
+  const std::string prctl = std::to_string(SYS_prctl);
+  EXPECT_THAT(probe({}, {"syscall", ioctl, "-1", "0x5413"}), ended_with(EBADF)) << "TIOCGWINSZ";
+  EXPECT_THAT(probe({}, {"syscall", ioctl, "-1", "0xb702"}), ended_with(ENOTTY)) << "NS_GET_PARENT";
+  EXPECT_THAT(probe({"--allow", "syscalls=ioctl"}, {"syscall", ioctl, "-1", "0xb702"}),
+              ended_with(EBADF));
+  EXPECT_THAT(probe({"--allow", "syscalls=ioctl"}, {"syscall", ioctl, "-1", "0x5412"}),
+              ended_with(EPERM))
+      << "TIOCSTI stays refused";
+  EXPECT_THAT(probe({}, {"syscall", prctl, "39"}), ended_with(0)) << "PR_GET_NO_NEW_PRIVS";
+  EXPECT_THAT(probe({}, {"syscall", prctl, "62", "0"}), ended_with(EINVAL)) << "PR_SCHED_CORE";
+}
+
 TEST_P(Seccomp, NewListenersAndTracersAreRefused) {
   EXPECT_THAT(probe({}, {"ptrace", "1"}), ended_with(EPERM));
   EXPECT_THAT(probe({}, {"ptrace_seize", "1"}), ended_with(EPERM));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 namespace glovebox::test {
 namespace {
@@ -32,37 +33,54 @@ class SessionCommand : public BoxTest {
   void TearDown() override {
     if (!bin_.empty()) {
       session({"stop", "--all"});
-      const std::string config = state() + "/service.toml";
-      for (const auto& entry : fs::directory_iterator("/proc")) {
-        const std::string name = entry.path().filename();
-        if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-        std::ifstream file(entry.path() / "cmdline");
-        const std::string words((std::istreambuf_iterator<char>(file)), {});
-        if (words.find(config) == std::string::npos) continue;
-        const pid_t pid = std::stoi(name);
-        const UniqueFd process = open_pidfd(pid);
-        ::kill(pid, SIGTERM);
-        EXPECT_TRUE(ends_before(process, Clock::now() + std::chrono::seconds(20)));
-      }
+      end_service(SIGTERM);
     }
     BoxTest::TearDown();
+  }
+
+  void end_service(int signal) {
+    const std::string config = state() + "/service.toml";
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      std::ifstream file(entry.path() / "cmdline");
+      const std::string words((std::istreambuf_iterator<char>(file)), {});
+      if (words.find(config) == std::string::npos) continue;
+      const pid_t pid = std::stoi(name);
+      const UniqueFd process = open_pidfd(pid);
+      ::kill(pid, signal);
+      EXPECT_TRUE(ends_before(process, Clock::now() + std::chrono::seconds(20)));
+    }
   }
 
   std::string state() const { return scratch() + "/.state"; }
 
   Outcome session(const Words& words, const std::string& input = "") {
-    Words all{bin_ + "/glovebox", "session"};
+    Words all{"session"};
+    all.insert(all.end(), words.begin(), words.end());
+    return command(all, input);
+  }
+  Outcome command(const Words& words, const std::string& input = "") {
+    Words all{bin_ + "/glovebox"};
     all.insert(all.end(), words.begin(), words.end());
     Settings settings;
     settings.input = input;
     settings.environment = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "GLOVEBOX_STATE=" + state()};
-    settings.directory = work_;
+    settings.directory = directory_.empty() ? work_ : directory_;
     Running running(all, settings, caller(), "");
     return running.finish();
   }
   Outcome in_session(const std::string& code) { return session({"run", "-c", code}); }
 
-  std::string work_, bin_;
+  // The first number or string of that name in a JSON document.
+  static std::string field(const std::string& json, const std::string& name) {
+    const std::size_t at = json.find("\"" + name + "\":");
+    if (at == std::string::npos) return "";
+    const std::size_t begin = at + name.size() + 3;
+    return json.substr(begin, json.find_first_of(",}", begin) - begin);
+  }
+
+  std::string work_, bin_, directory_;
 };
 
 TEST_P(SessionCommand, KeepsItsShellBetweenRuns) {
@@ -132,6 +150,89 @@ TEST_P(SessionCommand, SessionsAreFoundByNameAndEndWhenTold) {
   const Outcome gone = session({"run", "one", "--", "true"});
   EXPECT_THAT(gone, ended_with(125));
   EXPECT_THAT(gone.err, HasSubstr("no session 'one'"));
+}
+
+TEST_P(SessionCommand, StopKeepsWhatWasNotCommitted) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  EXPECT_EQ(in_session("echo made >new; echo changed >old").code, 0);
+  const Outcome stopped = session({"stop"});
+  EXPECT_THAT(stopped, ended_with(0));
+  EXPECT_THAT(stopped.err, HasSubstr("2 changes in " + work_ + " are not committed and kept"));
+  const std::string layers = command({"layers"}).out;
+  EXPECT_THAT(layers, HasSubstr(work_));
+  EXPECT_THAT(layers, HasSubstr("session "));
+  EXPECT_THAT(command({"diff", "last"}).out, HasSubstr("+made"));
+  EXPECT_THAT(command({"commit", layers.substr(0, layers.find(' '))}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/new"), "made\n");
+  EXPECT_THAT(command({"undo"}), ended_with(0));
+  EXPECT_FALSE(fs::exists(work_ + "/new"));
+}
+
+TEST_P(SessionCommand, StopDiscardsOnlyWhenTold) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  EXPECT_EQ(in_session("echo made >new").code, 0);
+  EXPECT_THAT(session({"stop", "--discard"}), ended_with(0));
+  EXPECT_EQ(command({"layers"}).out, "no layers\n");
+}
+
+TEST_P(SessionCommand, WhatWasCommittedLeavesNothingBehind) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  EXPECT_EQ(in_session("echo made >new").code, 0);
+  ASSERT_THAT(session({"commit"}), ended_with(0));
+  const Outcome stopped = session({"stop"});
+  EXPECT_THAT(stopped, ended_with(0));
+  EXPECT_EQ(stopped.err, "");
+  EXPECT_EQ(command({"layers"}).out, "no layers\n");
+}
+
+TEST_P(SessionCommand, AnIdleSessionLeavesItsChangesBehind) {
+  ASSERT_THAT(session({"start", "-w", work_, "--idle", "1s"}), ended_with(0));
+  EXPECT_EQ(in_session("echo made >new").code, 0);
+  const auto deadline = Clock::now() + std::chrono::seconds(30);
+  while (command({"layers"}).out == "no layers\n" && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(session({"list"}).out, "");
+  EXPECT_THAT(command({"commit", "last"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/new"), "made\n");
+}
+
+TEST_P(SessionCommand, LastIsTheSessionOfTheWorkspaceHere) {
+  const std::string other = make_tree("other");
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  ASSERT_THAT(session({"start", "-w", other}), ended_with(0));
+  EXPECT_EQ(in_session("pwd").out, work_ + "\n");
+  EXPECT_THAT(session({"diff"}).err, HasSubstr(work_));
+  directory_ = other;
+  EXPECT_EQ(in_session("pwd").out, other + "\n");
+  directory_ = "/";
+  const Outcome nowhere = in_session("pwd");
+  EXPECT_THAT(nowhere, ended_with(125));
+  EXPECT_THAT(nowhere.err, HasSubstr("no session has a workspace at or above /"));
+}
+
+TEST_P(SessionCommand, AfterAKillTheRunsAreCountedAndTheChangesAreThere) {
+  ASSERT_THAT(session({"start", "-w", work_, "--name", "killed"}), ended_with(0));
+  EXPECT_EQ(in_session("echo made >new").code, 0);
+  EXPECT_EQ(in_session("true").code, 0);
+  const std::string before = session({"report"}).out;
+  end_service(SIGKILL);
+  const std::string layers = command({"layers"}).out;
+  EXPECT_THAT(layers, HasSubstr(work_)) << "without a service";
+  EXPECT_THAT(command({"diff", layers.substr(0, layers.find(' '))}).out, HasSubstr("+made"));
+  ASSERT_THAT(session({"start", "--name", "next"}), ended_with(0));
+  const std::string after = session({"report", "killed"}).out;
+  EXPECT_EQ(field(after, "runs"), "2");
+  EXPECT_EQ(field(after, "last_run_at"), field(before, "last_run_at"));
+  EXPECT_THAT(session({"commit", "killed"}), ended_with(0));
+  EXPECT_EQ(read_text(work_ + "/new"), "made\n");
+}
+
+TEST_P(SessionCommand, ABindThatIsAnOverlayIsRefusedBeforeAnythingStarts) {
+  const Outcome refused = session({"start", "-w", ".", "--bind", work_ + ":/b:overlay"});
+  EXPECT_THAT(refused, ended_with(125));
+  EXPECT_THAT(refused.err, HasSubstr("--bind " + work_ + ":/b:overlay: in a session a bind is"));
+  EXPECT_THAT(session({"start", "-w", ".", "--bind", work_ + ":/b:ro"}), ended_with(0));
 }
 
 TEST_P(SessionCommand, ARunThatTakesTooLongEnds) {

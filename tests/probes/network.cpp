@@ -11,7 +11,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace glovebox::probe {
@@ -128,46 +127,6 @@ int try_loopback(Args args) {
   return 0;
 }
 
-int connect_unix(const char* name, std::size_t name_length, int type) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (name_length > sizeof address.sun_path) return ENAMETOOLONG;
-  std::memcpy(address.sun_path, name, name_length);
-  const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name_length);
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  return connect(fd, generic, length) == 0 ? 0 : errno;
-}
-
-int socket_type(Args args, std::size_t index) {
-  return std::strcmp(text_or(args, index, "stream"), "dgram") == 0 ? SOCK_DGRAM : SOCK_STREAM;
-}
-
-int try_connect_unix(Args args) {
-  const char* path = text(args, 0);
-  return connect_unix(path, std::strlen(path) + 1, socket_type(args, 1));
-}
-
-int try_connect_abstract(Args args) {
-  const std::string name = std::string(1, '\0') + text(args, 0);
-  return connect_unix(name.data(), name.size(), socket_type(args, 1));
-}
-
-// A named socket of its own and a connection to it, in a directory the box may write.
-int try_unix_pair(Args args) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = text(args, 0);
-  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (server < 0) return errno;
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  if (bind(server, generic, sizeof address) != 0 || listen(server, 1) != 0) return errno;
-  return connect_unix(path.c_str(), path.size() + 1, SOCK_STREAM);
-}
-
 int try_socket(Args args) {
   const auto family = static_cast<int>(number(args, 0));
   const auto type = static_cast<int>(number(args, 1));
@@ -224,9 +183,6 @@ constexpr Probe kProbes[] = {
     {"connect_udp", try_connect_udp, "HOST PORT: connects a datagram socket"},
     {"bind_tcp", try_bind_tcp, "HOST PORT: binds and listens"},
     {"loopback", try_loopback, "HOST: talks to itself over TCP"},
-    {"connect_unix", try_connect_unix, "PATH [dgram]: connects to a socket by path"},
-    {"connect_abstract", try_connect_abstract, "NAME [dgram]: connects to an abstract socket"},
-    {"unix_pair", try_unix_pair, "PATH: listens at PATH and connects to it"},
     {"socket", try_socket, "FAMILY TYPE [PROTOCOL]: makes a socket"},
     {"socket_sweep", sweep_sockets, "prints every family and type that can be made"},
     {"socket_families", check_families, "checks that no odd kind of socket can be made"},

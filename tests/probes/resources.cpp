@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -267,7 +268,35 @@ int dump_core(Args args) {
   return EIO;
 }
 
+// Makes inotify instances until the kernel refuses, says how many, and keeps them for a while if
+// asked.
+int count_inotify(Args args) {
+  const long limit = number(args, 0);
+  long made = 0;
+  while (made < limit && inotify_init1(IN_CLOEXEC) >= 0) ++made;
+  const int error = made < limit ? errno : 0;
+  say("made %ld", made);
+  while (args.size() > 1) pause();
+  return error;
+}
+
+// Queues signals to itself that it does not take, until the kernel refuses.
+int count_signals(Args args) {
+  const long limit = number(args, 0);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGRTMIN);
+  if (sigprocmask(SIG_BLOCK, &blocked, nullptr) != 0) return errno;
+  long sent = 0;
+  while (sent < limit && sigqueue(getpid(), SIGRTMIN, sigval{}) == 0) ++sent;
+  const int error = sent < limit ? errno : 0;
+  say("sent %ld", sent);
+  return error;
+}
+
 constexpr Probe kProbes[] = {
+    {"inotify_fill", count_inotify, "LIMIT [hold]: makes inotify instances until refused"},
+    {"signal_fill", count_signals, "LIMIT: queues signals to itself until refused"},
     {"forks", count_forks, "LIMIT: forks children that wait until the kernel refuses"},
     {"fork_bomb", fork_bomb, "forks for ever"},
     {"zombies", zombie_bomb, "LIMIT: makes children that nobody reaps"},

@@ -52,6 +52,59 @@ int make_traps(Args args) {
   return 0;
 }
 
+// Objects of git, as it writes them: a commit whose tree has .github/workflows/ci.yml.
+struct GitFile {
+  const char* name;
+  const char* hex;
+};
+constexpr GitFile kCommit[] = {
+    {"b8/3836ed8c80558d4e40ea4ac5d69f4405334799",
+     "78da4bcac94f52b064c8cfb35228282dcee002002b6704fa"},
+    {"62/06d2544f91c3a22d7c0b520be2e0522ecea5bc",
+     "78da2b294a4d553036613034303033315148ced4abcccd61d86161f6b6a721b4d7cfe195d7d16bf3"
+     "5d588ddd67020020030f2c"},
+    {"20/07d6a0c6dfceeba4d005d67b2b28d6edf9d694",
+     "78da2b294a4d553036633031000285f2fca2ecb49cfcf2628624b64b21fe130f2fd2ade10ee27ef4"
+     "2048efdcd23d00415f1091"},
+    {"03/22209c23e9b5c6e83276f16514f0ad6c0a0de1",
+     "78da2b294a4d553036613031000205bdf4cc928cd2240605f66b0b8edd3ff77ac905d66bd5da1ad7"
+     "defebc3605003586123b"},
+    {"d3/99a87fbbf926f4c28c410e4ce519d5f6b610a0",
+     "78da5dcc3d0a80300c4061e79e22bb4b9afe6841bc4b4c53742805a9e0f11547dff80d4f5aad4787"
+     "e4877eaa023a22c224e4346d41a2ce8ea6586c0cd617e41c0519b35ac357dfdb090c0baf6061c437"
+     "23dfacebdfcd6d1e06091c25"},
+};
+constexpr const char* kCommitId = "d399a87fbbf926f4c28c410e4ce519d5f6b610a0\n";
+
+int write_whole(const std::string& path, const std::string& content) {
+  if (const int error = make_parents(path)) return error;
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return errno;
+  const bool is_whole = write(fd, content.data(), content.size()) == ssize_t(content.size());
+  close(fd);
+  return is_whole ? 0 : EIO;
+}
+
+std::string bytes_of(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+// DIR: a repository below DIR with a branch at that commit, and no file of the commit beside it.
+int commit_workflow(Args args) {
+  const std::string git = std::string(text(args, 0)) + "/.git/";
+  for (const GitFile& file : kCommit) {
+    if (const int error = write_whole(git + "objects/" + file.name, bytes_of(file.hex))) {
+      return error;
+    }
+  }
+  if (const int error = write_whole(git + "HEAD", "ref: refs/heads/main\n")) return error;
+  return write_whole(git + "refs/heads/main", kCommitId);
+}
+
 // DIR: marks of an overlay as a box can forge them, on names that the original has and has not.
 // 0 when all that can be made were; what the kernel refuses is said.
 int forge_marks(Args args) {
@@ -172,6 +225,7 @@ int swap_links(Args args) {
 
 constexpr Probe kProbes[] = {
     {"traps", make_traps, "DIR FILE...: makes files that programs of the host obey"},
+    {"commit_workflow", commit_workflow, "DIR: makes a git commit of a file that is not there"},
     {"forge_marks", forge_marks, "DIR: forges what overlays mean something by"},
     {"odd_names", make_odd_names, "DIR: makes names that speak to terminals"},
     {"read_through_links", read_through_links, "TARGET DIR: reads through links and /proc"},

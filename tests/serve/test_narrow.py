@@ -355,7 +355,8 @@ class Narrow(ServiceTest):
         sink = Sink("127.60.0.3")
         self.addCleanup(sink.close)
         taker = self.service.create(shared, "rw")
-        giver = self.service.create(shared, "rw", capabilities=self.grant(sink))
+        sockets = [{"kind": "connect_unix", "path": shared}]  # those of the other box, too
+        giver = self.service.create(shared, "rw", capabilities=self.grant(sink) + sockets)
         for session, words in ((taker, "take"), (giver, f"give {sink.address} {sink.port}")):
             session.out(f"cat > /tmp/pass.py <<'END'\n{PASSER}\nEND")
             session.post("/run", {"code": f"cd {shared} && python3 /tmp/pass.py {words}", "background": True})

@@ -311,17 +311,31 @@ class Runs(ServiceTest):
         self.assertTrue(wait_until(lambda: session.state().get("status") != "active", 15), session.get())
 
 
-class Storage(ServiceTest):
+class LayersTest(ServiceTest):
     def uppers(self):
         # Not those that are being removed.
         return list(self.service.state.glob("layers/[!.]*/box/upper"))
 
+
+class Storage(LayersTest):
     def test_Requirement27_delete_removes_the_layer(self):
         session = self.session()
         before = len(self.uppers())
         session.out("echo x > y")
         session.delete()
         self.assertTrue(wait_until(lambda: len(self.uppers()) < before))
+
+    def test_changes_of_an_idle_session_are_kept(self):
+        before = len(self.uppers())
+        session = self.session(idle_timeout_seconds=1)
+        session.out("echo x > y")
+        self.assertTrue(wait_until(lambda: session.get().status == 404, 20), session.get())
+        self.assertTrue(wait_until(lambda: list(self.service.state.glob("layers/[!.]*/kept.json"))))
+        self.assertEqual(len(self.uppers()), before + 1)
+
+
+class IdleStorage(LayersTest):
+    SETTINGS = "[sessions]\non_idle = \"delete\"\n"
 
     def test_Requirement28_so_does_the_end_of_an_idle_session(self):
         before = len(self.uppers())

@@ -170,7 +170,7 @@ class DeleteMeanwhileTest : public MeanwhileTest,
 TEST_P(DeleteMeanwhileTest, ADeleteWaitsForARecycleAndNothingIsLeft) {
   const SessionInfo made = make_session();
   ASSERT_EQ(run(made, "echo written > file").code, 0);
-  std::shared_ptr<std::optional<Result<void>>> removed;
+  std::shared_ptr<std::optional<Result<std::vector<KeptLayer>>>> removed;
   at(GetParam().first, [&] { removed = begin(manager_->remove(made.id, LayerFate::Remove)); });
   RecycleRequest request;
   request.layers = GetParam().second;
@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(MeanwhileTest, ADeletedParentLeavesItsChildrenWhatTheyStandOn) {
   const SessionInfo parent = make_with_network();
-  std::shared_ptr<std::optional<Result<void>>> removed;
+  std::shared_ptr<std::optional<Result<std::vector<KeptLayer>>>> removed;
   at("create: the box is there",
      [&] { removed = begin(manager_->remove(parent.id, LayerFate::Remove)); });
   const auto forked = begin(manager_->fork(parent.id, ForkRequest{.count = 2}));

@@ -80,6 +80,7 @@ Running::Running(const Words& argv, const Settings& settings, std::optional<Ids>
   launch.err = settings.err.value_or(err.write_end.get());
   launch.kept = settings.kept;
   launch.refused_syscalls = settings.refused_syscalls;
+  launch.answered_calls = settings.answered_calls;
   launch.terminal = settings.terminal;
   process_ = std::make_unique<Process>(launch);
   input_ = std::move(in.write_end);
@@ -205,7 +206,7 @@ Running BoxTest::start(const Words& options, const Words& command, const Setting
 }
 
 Running BoxTest::start_probe(const Words& options, const Words& words, const Settings& settings) {
-  Words all{"--read", installation().probe_directory()};
+  Words all{"--read", installation().probe()};  // the file: a directory brings the socket guard
   all.insert(all.end(), options.begin(), options.end());
   Words command{installation().probe()};
   command.insert(command.end(), words.begin(), words.end());

@@ -59,6 +59,7 @@ struct Settings {
   std::string directory = "/";
   std::vector<int> kept;
   std::vector<int> refused_syscalls;
+  std::vector<AnsweredCall> answered_calls;
   std::string terminal;
   Words wrapper;  // words before glovebox: a parent of its own
 };

@@ -21,7 +21,7 @@ HostSocket::HostSocket(const std::string& name, int type)
   if (bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     throw std::runtime_error("cannot bind a unix socket");
   }
-  if (type == SOCK_STREAM && listen(fd_.get(), 8) != 0) throw std::runtime_error("listen");
+  if (type != SOCK_DGRAM && listen(fd_.get(), 8) != 0) throw std::runtime_error("listen");
   if (!abstract && chmod(name.c_str(), 0777) != 0) throw std::runtime_error("chmod");
 }
 

@@ -16,7 +16,7 @@ inline constexpr uid_t kFirstBoxUid = 1'900'000'000;
 // A directory /tmp/glovebox-test-XXXXXX, mode 0755, made at the start of the program and removed
 // at its end:
 //   bin/glovebox            the command, from $GLOVEBOX_BINARY
-//   probe/glovebox-probe    the probe, from $GLOVEBOX_PROBE; this directory is granted to boxes
+//   probe/glovebox-probe    the probe, from $GLOVEBOX_PROBE; this file is granted to boxes
 //   scratch-N/              one for each test
 class Installation {
  public:

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,11 +14,8 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,21 +31,6 @@ namespace {
 int milliseconds_until(Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
-}
-
-// A seccomp filter around the product itself: the listed calls do not exist on this "kernel".
-void refuse_syscalls(const std::vector<int>& numbers) {
-  std::vector<sock_filter> program;
-  program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
-  for (const int number : numbers) {
-    program.push_back(
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1));
-    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
-  }
-  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) give_up("no_new_privs");
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) give_up("seccomp");
 }
 
 void become(const Ids& ids) {
@@ -97,7 +78,10 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   place_descriptors(launch);
   if (chdir(launch.directory.c_str()) != 0) give_up("chdir");
   if (launch.ids) become(*launch.ids);
-  if (!launch.refused_syscalls.empty()) refuse_syscalls(launch.refused_syscalls);
+  const bool filtered = !launch.refused_syscalls.empty() || !launch.answered_calls.empty();
+  if (filtered && !install_outer_filter(launch.refused_syscalls, launch.answered_calls)) {
+    give_up("filter");
+  }
   execve(argv[0], argv, environment);
   give_up(argv[0]);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/unique_fd.h"
+#include "support/outer_filter.h"
 
 #include <chrono>
 #include <optional>
@@ -32,7 +33,8 @@ struct Launch {
   int err = -1;
   std::string terminal;   // path of a PTY to become the controlling terminal
   std::vector<int> kept;  // more descriptors that stay open across exec, a leak on purpose
-  std::vector<int> refused_syscalls;  // a filter outside the box says ENOSYS to these
+  std::vector<int> refused_syscalls;         // a filter outside the box says ENOSYS to these
+  std::vector<AnsweredCall> answered_calls;  // and 0 to these
 };
 inline constexpr int kSetupFailed = 99;
 

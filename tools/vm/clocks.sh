@@ -65,7 +65,7 @@ newest_is_last() {
   change third || return 1
   set_clock -$year
   change fourth
-  "$glovebox" diff last >$log 2>&1
+  (cd $base/work && "$glovebox" diff last) >$log 2>&1
   set_clock $year
   bb grep -q fourth $log
 }
@@ -76,7 +76,7 @@ doubt_is_a_conflict() {
   during -$year 0 -w $base/work -- bash -c 'echo began; read line; echo box >file' || return 1
   set_clock -$year
   echo host >$base/work/file
-  "$glovebox" commit last >>$log 2>&1
+  (cd $base/work && "$glovebox" commit last) >>$log 2>&1
   set_clock $year
   [[ $(<$base/work/file) == host ]]
 }
@@ -86,7 +86,7 @@ commit_after_ahead() {
   sleep 0.1
   during $year 0 -w $base/work -- bash -c 'echo began; read line; echo box >other' || return 1
   set_clock $year
-  "$glovebox" commit last >>$log 2>&1
+  (cd $base/work && "$glovebox" commit last) >>$log 2>&1
   set_clock -$year
   [[ $(<$base/work/other) == box ]]
 }
