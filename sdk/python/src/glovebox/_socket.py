@@ -124,6 +124,7 @@ class BlockingLink:
         self._on_message, self._on_lost = on_message, on_lost
         self._state = threading.Lock()  # of the protocol; never held while waiting
         self._writing = threading.Lock()  # of the socket's writing side
+        self._unsent = b""  # of an interrupted write
         try:
             early = self._shake_hands()
         except OSError as problem:
@@ -160,12 +161,20 @@ class BlockingLink:
             pass  # the message is out; that the connection is gone, the reading thread tells
 
     def _write(self, data: bytes) -> None:
+        """Sends bytes. A caller that is interrupted (Ctrl-C) leaves the rest to the next write: no message is torn."""
+        view = memoryview(self._unsent + data if self._unsent else data)
+        counts: list[int] = []
         try:
-            self._socket.sendall(data)
+            while (done := sum(counts)) < len(view):
+                # Signal handlers run between bytecodes: send and count are one step, so that no count is lost.
+                counts.extend(map(self._socket.send, (view[done:],)))
+            self._unsent = b""
         except OSError as problem:
             raise SandboxEnded(f"the connection to the sandbox was lost: {problem}", "connection") from None
-        except BaseException:  # Ctrl-C: half a message is out, and nothing can follow it
-            self._socket.shutdown(socket.SHUT_RDWR)
+        except BaseException:
+            self._unsent = bytes(view[sum(counts) :])
+            if isinstance(self._socket, ssl.SSLSocket):  # its send is written in Python: what it sent is not known
+                self._socket.shutdown(socket.SHUT_RDWR)
             raise
 
     def _flush(self) -> None:
