@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE = os.environ.get("GLOVEBOX_WORKER", os.path.join(os.path.dirname(os.path.abspath(__file__)),
@@ -87,6 +88,38 @@ class Worker(unittest.TestCase):
         # What comes too late is no cell, and no answer for the next who asks.
         self.send("S", "late\n")
         self.assertEqual(self.cell("one.join()\nseen"), "['end']\n")
+        self.assertEqual(self.cell("1 + 1"), "2\n")
+
+    def send_with_interrupt(self, code):
+        """A cell and its interrupt in one write: the signal is there before the interpreter has read the code."""
+        payload = code.encode()
+        self.process.stdin.write(b"C" + len(payload).to_bytes(4, "little") + payload + b"I" + bytes(4))
+        self.process.stdin.flush()
+
+    def test_an_interrupt_reaches_a_cell_that_has_not_begun(self):
+        # What an interpreter does between two cells takes its time.
+        with tempfile.TemporaryDirectory() as place:
+            gate = os.path.join(place, "gate")
+            os.mkfifo(gate)
+            self.cell("import os, signal, time\nreal = signal.sigtimedwait\n"
+                      "def slow(*words):\n  with open(%r): pass\n  return real(*words)\n"
+                      "signal.sigtimedwait = slow" % gate)
+            self.send_with_interrupt("time.sleep(1000)")
+            with open(os.open(gate, os.O_RDWR), "w"):
+                self.assertIn("KeyboardInterrupt", self.until("R"))
+
+    def test_an_interrupt_that_a_thread_of_an_earlier_cell_takes_is_not_lost(self):
+        self.cell("import threading, time\nthreading.Thread(target=threading.Event().wait, daemon=True).start()")
+        for _ in range(10):
+            self.send_with_interrupt("time.sleep(1000)")
+            self.assertIn("KeyboardInterrupt", self.until("R"))
+
+    def test_an_interrupt_that_comes_too_late_hits_no_other_cell(self):
+        self.send("C", "import signal\nold = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\ninput('on')")
+        self.until("W")
+        self.send("I", "")
+        self.send("S", "\n")
+        self.until("R")
         self.assertEqual(self.cell("1 + 1"), "2\n")
 
     def test_a_forked_child_takes_nothing_from_its_parent(self):

@@ -8,6 +8,7 @@ cell do not inherit; a child that a cell forks closes its copies.
 A frame is a kind (one byte), a length (four bytes, little endian) and that many bytes.
 
   from the server   C code of a cell   S text for stdin   I interrupt   Q end the session
+  to the interpreter, beside C, S and Q: D drop interrupts that are pending; it answers D
   to the server     O output   E error output   G image (PNG)   W waits for stdin (the prompt)
                     R ready for a cell   B ends by its own wish   X over: "exit N" or "signal N"
 
@@ -20,8 +21,10 @@ a time. Threads beside the main one ask only while a cell runs: with its end the
 they read the end of input, so that no answer can be taken for the next cell.
 
 Interrupts: the pump sends SIGINT only between a cell and the R that ends it. The interpreter keeps
-the signal blocked between cells, and drops what is pending once the pump has answered its R; so one
-that comes a moment too early waits for its cell, and one that comes too late hits no other.
+the signal blocked between cells, so one that comes a moment too early waits for its cell. After a cell
+that was interrupted the pump answers its R with D: the interpreter drops a signal that came too late,
+and says D; only then is the server told that it is ready. So no signal hits another cell than its own,
+and none is lost.
 
 Nothing here is a wall: code in a cell can do all of this itself, and the server believes no frame.
 """
@@ -63,6 +66,7 @@ class Pump:
         self.child, self.down, self.up, self.ack = child, down, up, ack
         self.streams = {out: b"O", err: b"E"}
         self.busy = True  # until the interpreter says for the first time that it is ready
+        self.was_interrupted = False  # since the interpreter last said that it is ready
         self.from_server, self.from_child = bytearray(), bytearray()
         self.to_child = bytearray()
 
@@ -128,6 +132,7 @@ class Pump:
             os.killpg(self.child, signal.SIGINT)
         except OSError:
             pass
+        self.was_interrupted = True
 
     def on_child(self):
         data = os.read(self.up, 1 << 16)
@@ -137,16 +142,24 @@ class Pump:
         while (message := take_frame(self.from_child)) is not None:
             kind, payload = message
             self.drain()
-            if kind in (b"R", b"W", b"G", b"B"):
-                if kind == b"R":
-                    self.busy = False
-                write_all(1, frame(kind, payload))
-            if kind in (b"Y", b"G", b"R"):
-                try:
-                    os.write(self.ack, b"A")
-                except OSError:
-                    pass
+            try:
+                self.take(kind, payload)
+            except BrokenPipeError:
+                pass  # the interpreter has ended meanwhile, and the end of its pipe will tell
         return True
+
+    def take(self, kind, payload):
+        """A frame of the interpreter."""
+        if kind == b"R":
+            self.busy = False
+            if self.was_interrupted:
+                self.was_interrupted = False
+                write_all(self.down, frame(b"D"))
+                return
+        if kind in (b"R", b"W", b"G", b"B", b"D"):
+            write_all(1, frame(b"R" if kind == b"D" else kind, payload))
+        if kind in (b"Y", b"G"):
+            os.write(self.ack, b"A")
 
     def end(self, kill):
         import signal
@@ -440,8 +453,12 @@ class Interpreter:
         return real_read(fd, size)
 
     def on_interrupt(self, number, where):
+        import signal
+        import threading
         if self.running:
             raise KeyboardInterrupt
+        # It came while it is blocked here, by a thread of an earlier cell: it waits for the next one.
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     # Figures of matplotlib: a backend of this name draws into memory, and its show() sends. It is made when
     # matplotlib imports it: by then there is something to make it of, and code without figures pays nothing.
@@ -547,21 +564,22 @@ class Interpreter:
             self.running = False
             self.stdin.end_cell()
 
-    def say_ready(self):
+    def drop_interrupts(self):
         import signal
-        self.link.send(b"R")
-        self.link.wait_for_ack()
         while signal.sigtimedwait([signal.SIGINT], 0) is not None:
             pass
+        self.link.send(b"D")
 
     def run(self):
         import signal
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        self.say_ready()
+        self.link.send(b"R")
         while True:
             kind, payload = self.link.receive()
             if kind == b"Q":
                 raise SystemExit
+            if kind == b"D":
+                self.drop_interrupts()
             if kind != b"C":
                 continue
             try:
@@ -572,7 +590,7 @@ class Interpreter:
                 self.link.send(b"B")
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
                 return wish
-            self.say_ready()
+            self.link.send(b"R")
 
 
 def be_interpreter(down, up, ack, out, err):
