@@ -82,7 +82,7 @@ Result<void> Agent::serve() {
   TRY_VOID(watch_all());
   while (!over_) {
     const bool ticking =
-        (shell_ && shell_->is_interrupted()) ||
+        !stragglers_.empty() || (shell_ && shell_->is_interrupted()) ||
         std::ranges::any_of(runs_,
                             [](const auto& run) { return run.second.killing.has_value(); }) ||
         std::ranges::any_of(jobs_, [](const auto& job) { return job.second.kill_at.has_value(); });
@@ -232,6 +232,7 @@ void Agent::on_shell_death(int wait_status) {
 
 void Agent::on_tick() {
   shell_->remind();
+  interrupt_stragglers();
   std::vector<Id> ids;
   for (const auto& [id, run] : runs_) {
     if (run.killing) ids.push_back(id);

@@ -125,6 +125,10 @@ class Agent {
   std::vector<pid_t> processes_of(Run& run) const;
   void signal_run(Run& run, int signal);
   void go_on_killing(Id id, Run& run);
+  // Of a run that the shell gave up for an interrupt: programs that it was just starting have not
+  // got the signal, and the shell, in its next run, would wait for them first.
+  void find_stragglers();
+  void interrupt_stragglers();
 
   // Bytes.
   Result<void> add_out_flow(Id id, Stream stream, UniqueFd from);
@@ -159,8 +163,10 @@ class Agent {
   bool over_ = false;
   std::optional<Error> failure_;
 
-  Id newest_id_ = kSessionId;  // ids only grow
-  Id shell_run_ = kSessionId;  // the run that has the shell
+  Id newest_id_ = kSessionId;                  // ids only grow
+  Id shell_run_ = kSessionId;                  // the run that has the shell
+  std::map<pid_t, std::uint64_t> stragglers_;  // with when each was started
+  Clock::time_point stragglers_until_;
   std::map<Id, Run> runs_;
   std::map<Id, Job> jobs_;
   std::pair<Id, std::string> code_;  // parts of the run that comes next

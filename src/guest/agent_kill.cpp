@@ -128,4 +128,31 @@ void Agent::go_on_killing(Id id, Run& run) {
   }
 }
 
+void Agent::find_stragglers() {
+  const auto all = list_processes();
+  if (!all) return;
+  const auto shell = std::ranges::find(*all, shell_->pid(), &ProcessInfo::pid);
+  if (shell == all->end()) return;
+  for (const ProcessInfo& process : shell_->run_processes(*all)) {
+    // One with a session of its own is a daemon, and no part of what was interrupted.
+    if (process.session == shell->session) stragglers_[process.pid] = process.start_ticks;
+  }
+  stragglers_until_ = Clock::now() + kGiveUp;
+  interrupt_stragglers();
+}
+
+// Again and again: between fork and exec a program still has the shell's handler, which forgets it.
+void Agent::interrupt_stragglers() {
+  if (stragglers_.empty()) return;
+  const auto all = list_processes();
+  if (!all || Clock::now() >= stragglers_until_) return stragglers_.clear();
+  std::erase_if(stragglers_, [&](const auto& straggler) {
+    return std::ranges::none_of(*all, [&](const ProcessInfo& process) {
+      return process.pid == straggler.first && process.start_ticks == straggler.second &&
+             process.state != 'Z';
+    });
+  });
+  for (const auto& [pid, start] : stragglers_) ::kill(pid, SIGINT);
+}
+
 }  // namespace glovebox::guest

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <utility>
 
 #include <fcntl.h>
@@ -23,6 +24,8 @@ constexpr std::size_t kMaxArgument = std::size_t{100} << 10;
 
 // How long the start of a run in the shell may wait for its end, to be told together.
 constexpr std::chrono::microseconds kMoment{300};
+// What a shell tells of a run that an interrupt threw it out of.
+constexpr std::uint32_t kInterruptedStatus = 128 + SIGINT;
 
 bool has_nul(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 
@@ -308,6 +311,7 @@ void Agent::on_marks() {
     run->second.held_input.clear();
   }
   if (!status || shell_run_ == kSessionId) return;
+  if (*status == kInterruptedStatus && shell_->was_interrupted()) find_stragglers();
   run_over(shell_run_, {EndKind::Exited, *status, ShellState::Kept});
 }
 

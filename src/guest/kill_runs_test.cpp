@@ -90,6 +90,28 @@ TEST_P(KillRuns, SignalIntThrowsTheShellBack) {
   EXPECT_EQ(to_text(agent_.finish(id)).substr(0, 8), "130 kept");
 }
 
+// The program is started by the shell while it is being interrupted, as one whose fork was under
+// way would be.
+TEST_P(KillRuns, ProgramStartedDuringAnInterruptHearsOfItToo) {
+  const Id id =
+      start_ready("sleep 7004", RunMode::Shell,
+                  "trap 'perl -e \"fork or exec qw(sleep 7005)\"; trap - INT; kill -INT $$' INT");
+  EXPECT_TRUE(agent_.link().signal_run(id, SIGINT));
+  EXPECT_EQ(to_text(agent_.finish(id)).substr(0, 8), "130 kept");
+  std::string left;
+  for (int looks = 0; looks < 1000 && left != "0\n"; ++looks) left = count_of("7005");
+  EXPECT_EQ(left, "0\n");
+}
+
+TEST_P(KillRuns, DaemonStartedDuringAnInterruptIsLeftAlone) {
+  const Id id = start_ready("sleep 7006", RunMode::Shell,
+                            "trap 'setsid -f sleep 7007; trap - INT; kill -INT $$' INT");
+  EXPECT_TRUE(agent_.link().signal_run(id, SIGINT));
+  EXPECT_EQ(to_text(agent_.finish(id)).substr(0, 8), "130 kept");
+  EXPECT_EQ(agent_.run("echo next").output, "next\n");
+  EXPECT_EQ(count_of("7007"), "1\n");
+}
+
 TEST_P(KillRuns, RunThatHandlesInterruptsGoesOnUntilKilled) {
   const Id id = start_ready("while :; do sleep 0.05; done", RunMode::Shell, "trap 'echo mine' INT");
   // Again and again: bash drops an interrupt while it waits for a child that just ended by itself.

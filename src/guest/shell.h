@@ -78,6 +78,7 @@ class PersistentShell {
   void interrupt();
   // While is_interrupted(), to be called now and then: see there.
   bool is_interrupted() const { return interrupted_ && is_busy(); }
+  bool was_interrupted() const { return interrupted_; }  // in the last run
   void remind();
   void kill();
   // The process was reaped. The next start() makes another.
