@@ -27,6 +27,26 @@ bool set_groups(const std::vector<gid_t>& groups) {
   return ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
 }
 
+bool get_capabilities(CapabilitySets& sets) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  return ::syscall(SYS_capget, &header, sets.data()) == 0;
+}
+bool set_capabilities(const CapabilitySets& sets) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  return ::syscall(SYS_capset, &header, sets.data()) == 0;
+}
+
+// They go with root's user as a rule, but not from a launcher, which has them stay through all
+// changes of its user (SECBIT_NO_SETUID_FIXUP), and `glovebox run` is launcher and broker in one.
+// What the kernel says afterwards counts: the buffer is set to what would be refused.
+bool drop_effective(CapabilitySets sets) {
+  for (__user_cap_data_struct& set : sets) set.effective = 0;
+  if (!set_capabilities(sets)) return false;
+  for (__user_cap_data_struct& set : sets) set.effective = ~0U;
+  if (!get_capabilities(sets)) return false;
+  return std::ranges::all_of(sets, [](const auto& set) { return set.effective == 0; });
+}
+
 // The second number of a line "Uid:\t1\t2\t3\t4": the effective one.
 std::optional<unsigned> effective_id(const std::string& status, std::string_view field) {
   const std::size_t at = status.find(field);
@@ -55,6 +75,7 @@ AsUser::AsUser(UserIds ids) : before_{::geteuid(), ::getegid()} {
   // A change of ids takes the signal away that comes with the parent's death.
   parent_ = ::getppid();
   (void)::prctl(PR_GET_PDEATHSIG, &death_signal_, 0, 0, 0);  // cannot fail
+  if (!get_capabilities(capabilities_)) return;
   groups_.resize(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
   const int count = ::getgroups(static_cast<int>(groups_.size()), groups_.data());
   if (count < 0) return;
@@ -67,15 +88,18 @@ AsUser::~AsUser() {
   if (is_changed_) leave();
 }
 
-// The user last: with it goes the right to change the others.
+// The user and the capabilities last: with them goes the right to change the others.
 bool AsUser::enter(UserIds ids) {
-  return set_groups({}) && set_effective_gid(ids.gid) && set_effective_uid(ids.uid);
+  return set_groups({}) && set_effective_gid(ids.gid) && set_effective_uid(ids.uid) &&
+         drop_effective(capabilities_);
 }
 
-// A broker that stayed the box's user would serve the others as that one.
+// A broker that stayed the box's user would serve the others as that one. The capabilities are
+// needed for the changes, which change them in turn.
 void AsUser::leave() {
-  const bool restored =
-      set_effective_uid(before_.uid) && set_effective_gid(before_.gid) && set_groups(groups_);
+  const bool restored = set_capabilities(capabilities_) && set_effective_uid(before_.uid) &&
+                        set_effective_gid(before_.gid) && set_groups(groups_) &&
+                        set_capabilities(capabilities_);
   if (!restored) std::abort();
   if (death_signal_ == 0) return;
   (void)::prctl(PR_SET_PDEATHSIG, death_signal_, 0, 0, 0);  // it was set before

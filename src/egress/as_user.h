@@ -7,9 +7,11 @@
 
 #include "base/unique_fd.h"
 
+#include <array>
 #include <optional>
 #include <vector>
 
+#include <linux/capability.h>
 #include <sys/types.h>
 
 namespace glovebox::egress {
@@ -23,9 +25,11 @@ struct UserIds {
 // Those of a thread, as they are outside of its user namespace. Nothing: it is gone.
 std::optional<UserIds> user_of(pid_t thread);
 
+using CapabilitySets = std::array<__user_cap_data_struct, 2>;  // 64 of them, in two words
+
 // The calling thread is that user while this lives, and no other thread of the process is. It has
-// the right to write to nothing but what that user has, and no groups. It does nothing where the
-// broker is that user already.
+// the right to write to nothing but what that user has, no groups and no capability in force. It
+// does nothing where the broker is that user already.
 //
 // Safe because the box can neither signal nor trace this thread meanwhile: the real and the saved
 // user stay root's, and its processes cannot name ours. Provided that nothing but the one call is
@@ -48,6 +52,7 @@ class AsUser {
   bool is_changed_ = false;
   UserIds before_;
   std::vector<gid_t> groups_;
+  CapabilitySets capabilities_{};
   int death_signal_ = 0;
   pid_t parent_ = 0;
 };

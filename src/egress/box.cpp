@@ -1,5 +1,6 @@
 #include "egress/box.h"
 
+#include "egress/interrupter.h"
 #include "egress/long_calls.h"
 #include "egress/shut_down.h"
 
@@ -20,6 +21,9 @@ namespace glovebox::egress {
 namespace {
 
 constexpr std::chrono::milliseconds kByteCheck{100};
+
+// A box that makes the broker wait pays for it.
+static_assert(Interrupter::kPeriod > kLongWait);
 
 // Of this thread, on a processor.
 std::chrono::nanoseconds used_time() {
@@ -61,7 +65,7 @@ Box::Box(Services& services, BoxId id, plan::NetworkPlan network, EventSink sink
       sink_(std::move(sink)),
       connections_(services.endings, sink_) {
   connections_.set_budgets(network_.authority);
-  if (network_.guards_sockets()) guard_.emplace(network_);
+  if (network_.guards_sockets()) guard_.emplace(network_, services.kept);
 }
 
 Box::~Box() {

@@ -38,6 +38,7 @@ struct Services {
   std::size_t most_waiting = 128;    // calls of all boxes that wait at a time
   std::size_t waiting = 0;
   std::uint64_t host_network = 0;  // the network namespace of sockets made outside
+  KeptSockets kept{};
 };
 
 // A place among the calls that wait.
@@ -58,6 +59,8 @@ struct Attempt {
   UniqueFd made;                        // the socket outside that takes its place, if one does
   std::string name;                     // by which it is granted
   bool blocks = false;                  // the program's socket does
+  // When a wait for a Unix socket is over (SO_SNDTIMEO), from the first wait on.
+  std::optional<Poller::Clock::time_point> until;
 
   const Endpoint& to() const {
     GLOVEBOX_CHECK(address.endpoint.has_value());
@@ -142,6 +145,8 @@ class Box {
 
   // Unix sockets, for a broker that lets no call on them through (box_unix.cpp).
   void on_unix_connect(Attempt attempt);
+  void ask_again_later(std::uint64_t id);
+  void ask_again(std::uint64_t id);
   struct UnixAnswer {
     int error = 0;
     std::optional<Denied> denied;

@@ -20,6 +20,8 @@ constexpr std::chrono::milliseconds kSignalCheck{50};
 // handler asks for.
 constexpr int kRestart = 512;  // ERESTARTSYS
 
+// EINTR: the box has made the socket block, and the wait was ended (interrupter.h). The connection
+// goes on being made (connect(2)).
 int try_connect(BorrowedFd socket, const RawAddress& to) {
   return ::connect(socket.get(), to.get(), to.length) == 0 ? 0 : errno;
 }
@@ -158,6 +160,7 @@ void Box::begin(Attempt attempt) {
   int error = try_connect(attempt.socket(), raw);
   // On loopback it is there by now; asked again, the kernel says so.
   if (error == EINPROGRESS && attempt.blocks) error = try_connect(attempt.socket(), raw);
+  if (error == EINTR) error = attempt.blocks ? EALREADY : EINPROGRESS;
   if (error == EALREADY && attempt.blocks) return wait_for(std::move(attempt));
   finish(attempt, error);
 }
@@ -192,7 +195,7 @@ void Box::wait_for(Attempt attempt) {
       if (node.empty()) return;
       services_.poller.unwatch(node.mapped().watch);
       services_.poller.cancel(node.mapped().signals);
-      finish(node.mapped().attempt, EINPROGRESS);
+      at_its_cost([&] { finish(node.mapped().attempt, EINPROGRESS); });
     });
   }
   waiting.signals =
@@ -200,12 +203,16 @@ void Box::wait_for(Attempt attempt) {
   waiting_.emplace(id, std::move(waiting));
 }
 
+// Something has come of it, unless the box has ended it meanwhile (connect to AF_UNSPEC,
+// shutdown(2)): then this begins another one, which nobody waits for.
 void Box::on_progress(std::uint64_t id) {
   auto node = waiting_.extract(id);
   if (node.empty()) return;
   Waiting& waiting = node.mapped();
   const RawAddress raw = raw_address(waiting.attempt.to(), waiting.attempt.kind.domain);
-  const int error = try_connect(waiting.attempt.socket(), raw);
+  set_blocking(waiting.attempt.socket(), false);  // the box may have changed it
+  int error = try_connect(waiting.attempt.socket(), raw);
+  if (error == EINTR || error == EINPROGRESS) error = ECONNABORTED;
   if (error == EALREADY) {
     waiting_.insert(std::move(node));
     return;
@@ -229,7 +236,7 @@ void Box::look_for_signals(std::uint64_t id) {
   auto node = waiting_.extract(found);
   services_.poller.unwatch(node.mapped().watch);
   services_.poller.cancel(node.mapped().deadline);
-  if (!gone) finish(node.mapped().attempt, kRestart);
+  if (!gone) at_its_cost([&] { finish(node.mapped().attempt, kRestart); });
 }
 
 void Box::finish(Attempt& attempt, int error) {

@@ -11,6 +11,7 @@
 
 #include <climits>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -67,9 +68,17 @@ UniqueFd open_path_inside(BorrowedFd root, const std::string& path) {
       static_cast<int>(::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
 }
 
+// A box that makes the socket block meanwhile has the broker wait for room in a full queue, until
+// that is ended (interrupter.h). Then nothing has been done, as with one that does not block.
 int connect_raw(BorrowedFd socket, const sockaddr_un& address, std::size_t length) {
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  return ::connect(socket.get(), generic, static_cast<socklen_t>(length)) == 0 ? 0 : errno;
+  if (::connect(socket.get(), generic, static_cast<socklen_t>(length)) == 0) return 0;
+  return errno == EINTR ? EAGAIN : errno;
+}
+
+Poller::Clock::time_point end_of_patience(BorrowedFd socket) {
+  const auto patience = send_timeout(socket);
+  return patience ? Poller::Clock::now() + *patience : Poller::Clock::time_point::max();
 }
 
 int connect_to_file(BorrowedFd socket, BorrowedFd file) {
@@ -133,18 +142,34 @@ void Box::on_unix_connect(Attempt attempt) {
   if (attempt.blocks) (void)::fcntl(attempt.original.get(), F_SETFL, flags);
   if (answer.denied) return deny(attempt, *std::move(answer.denied), answer.error);
   const std::uint64_t id = attempt.call.id;
-  if (answer.error != EAGAIN || !attempt.blocks) return void(calls_->answer(id, 0, answer.error));
+  if (!attempt.until) attempt.until = end_of_patience(attempt.original);
+  const bool waits = answer.error == EAGAIN && attempt.blocks;
+  if (!waits || Poller::Clock::now() >= *attempt.until) {
+    return void(calls_->answer(id, 0, answer.error));
+  }
   if (!calls_->still_waits(id) || refuse_to_wait(attempt)) return;
   Waiting waiting;
   waiting.attempt = std::move(attempt);
   waiting.place = take_place();
-  waiting.deadline = services_.poller.call_at(Poller::Clock::now() + kRetry, [this, id] {
-    auto node = waiting_.extract(id);
-    if (node.empty()) return;
-    node.mapped().place.reset();
-    on_unix_connect(std::move(node.mapped().attempt));
-  });
   waiting_.emplace(id, std::move(waiting));
+  ask_again_later(id);
+}
+
+// The more of a box's calls wait the less often each is asked again, so that all together cost as
+// much as one; and none is while the box rests.
+void Box::ask_again_later(std::uint64_t id) {
+  Waiting& waiting = waiting_.at(id);
+  const auto pause = kRetry * static_cast<int>(waiting_.size());
+  const auto when =
+      std::max(std::min(Poller::Clock::now() + pause, *waiting.attempt.until), rests_until_);
+  waiting.deadline = services_.poller.call_at(when, [this, id] { ask_again(id); });
+}
+
+void Box::ask_again(std::uint64_t id) {
+  if (Poller::Clock::now() < rests_until_) return ask_again_later(id);
+  auto node = waiting_.extract(id);
+  node.mapped().place.reset();
+  at_its_cost([&] { on_unix_connect(std::move(node.mapped().attempt)); });
 }
 
 // A socket has to be bound before it listens, and keeps its name: what it is called from here on is

@@ -2,6 +2,7 @@
 
 #include "egress/box.h"
 #include "egress/endings.h"
+#include "egress/interrupter.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,8 +16,9 @@
 namespace glovebox::egress {
 namespace {
 
-// An eighth of the descriptors that this process may have; a call that waits keeps two or three.
-std::size_t most_waiting() {
+// Of those that this process may have. A call that waits keeps two or three, a socket of a box's
+// that listens where the host's do keeps one.
+std::size_t an_eighth_of_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1U << 16U;
   return std::max<std::size_t>(static_cast<std::size_t>(limit.rlim_cur) / 8, 8);
@@ -25,6 +27,7 @@ std::size_t most_waiting() {
 }  // namespace
 
 struct Broker::State {
+  Interrupter interrupter;
   std::unique_ptr<Poller> poller;
   std::unique_ptr<Upstream> upstream;
   std::unique_ptr<Endings> endings;  // null when the kernel does not tell
@@ -69,16 +72,22 @@ struct Broker::State {
 
 Broker::Broker(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Broker::Broker(Broker&&) noexcept = default;
-Broker& Broker::operator=(Broker&&) noexcept = default;
+// The other one ends with what this one had, in its destructor.
+Broker& Broker::operator=(Broker&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
 
 Broker::~Broker() {
   if (!state_) return;
+  const Interrupter::Turn turn(state_->interrupter);
   state_->boxes.clear();  // before what they use
   state_->upstream.reset();
 }
 
 Result<Broker> Broker::open(const BrokerSettings& settings) {
   auto state = std::make_unique<State>();
+  TRY_VOID(state->interrupter.open());
   TRY(state->poller, Poller::open());
   TRY(state->upstream, Upstream::open(*state->poller, settings.name_servers));
   TRY(LastReference opened, LastReference::open());
@@ -95,8 +104,9 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
   }
   state->services = std::make_unique<Services>(
       Services{*state->poller, *state->upstream, last_reference, state->owners, state->filters,
-               state->endings.get(), most_waiting()});
+               state->endings.get(), an_eighth_of_descriptors()});
   state->services->host_network = network;
+  state->services->kept.most = an_eighth_of_descriptors();
   if (state->endings) {
     TRY_VOID(state->poller->watch(state->endings->fd(), EPOLLIN,
                                   [raw = state.get()](std::uint32_t) { raw->on_endings(); }));
@@ -105,7 +115,10 @@ Result<Broker> Broker::open(const BrokerSettings& settings) {
 }
 
 BorrowedFd Broker::fd() const { return state_->poller->fd(); }
-void Broker::on_ready() { state_->poller->run_ready(); }
+void Broker::on_ready() {
+  const Interrupter::Turn turn(state_->interrupter);
+  state_->poller->run_ready();
+}
 
 Result<BoxId> Broker::add(plan::NetworkPlan network, EventSink sink) {
   if (!state_->endings && network.authority.budget(authority::BudgetKind::EgressBytes)) {
@@ -126,9 +139,13 @@ Result<void> Broker::start(BoxId box, launch::NetworkFiles files) {
 
 Result<Narrowed> Broker::narrow(BoxId box, const authority::AuthoritySet& to, Existing existing) {
   TRY(Box * found, state_->find(box));
+  const Interrupter::Turn turn(state_->interrupter);
   return found->narrow(to, existing);
 }
 
-void Broker::remove(BoxId box) { state_->boxes.erase(box); }
+void Broker::remove(BoxId box) {
+  const Interrupter::Turn turn(state_->interrupter);
+  state_->boxes.erase(box);
+}
 
 }  // namespace glovebox::egress

@@ -13,8 +13,10 @@
 // a box could make of that in a race is met by Landlock and by the filter that each socket carries
 // (outside_socket.h). docs/decisions/0014-connect-broker.md has the argument.
 //
-// One broker serves many boxes, from one thread, and never blocks: what takes time is waited for
-// beside everything else, and a box that floods it gets its turn once per round like all others.
+// One broker serves many boxes, from one thread, and never blocks for long: what takes time is
+// waited for beside everything else, a box that floods it gets its turn once per round like all
+// others, and a call that a box has made to wait is ended by a signal (interrupter.h). So the sink
+// is called where calls that wait meet EINTR.
 #pragma once
 
 #include "authority/authority_set.h"

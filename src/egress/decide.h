@@ -45,12 +45,17 @@ std::vector<std::uint16_t> telling_ports(const authority::AuthoritySet& authorit
 bool may_look_up(const authority::AuthoritySet& authority, std::span<const std::uint16_t> ports,
                  const std::string& name);
 
-// Whether one more call of a box may wait, which has `own` that do, of `all` that do and `most`
-// that can. Each keeps descriptors, of which the process has only so many. A box gets at most as
+// Whether a box that has `own` places may have one more, of `all` that are taken and `most` that
+// there are. Each keeps descriptors, of which the process has only so many. A box gets at most as
 // much as it leaves: however many boxes take what they can, the next one finds some.
+constexpr bool leaves_enough(std::size_t own, std::size_t all, std::size_t most) {
+  return all < most && own < most - all;
+}
+
+// Whether one more call of a box may wait.
 constexpr bool may_wait(std::size_t own, std::size_t all, std::size_t most) {
   constexpr std::size_t kMostOfOne = 64;
-  return own < kMostOfOne && all < most && own < most - all;
+  return own < kMostOfOne && leaves_enough(own, all, most);
 }
 
 // Where a socket that the box binds listens outside; nothing: it stays inside.

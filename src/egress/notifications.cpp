@@ -19,6 +19,9 @@ namespace {
 constexpr unsigned long kSetFlags = SECCOMP_IOW(4, __u64);
 constexpr std::uint64_t kSyncWakeUp = 1;
 
+// Of an installation, each as long as the broker lets a call wait (interrupter.h): a second in all.
+constexpr int kMostWaits = 66;
+
 constexpr unsigned kPidfdThread = O_EXCL;  // PIDFD_THREAD
 
 // The kernel writes as much as its own struct holds.
@@ -32,10 +35,20 @@ bool fits() {
   return sizes.seccomp_notif <= sizeof(Buffer) && sizes.seccomp_notif_resp <= sizeof(Buffer);
 }
 
+// The kernel's lock of a listener is held for moments, and a signal that comes in one of them ends
+// the call before it has done anything.
+bool ask(int listener, unsigned long request, void* argument) {
+  int result = -1;
+  do {
+    result = ::ioctl(listener, request, argument);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
 bool send(int listener, const seccomp_notif_resp& response) {
   Buffer buffer;
   std::memcpy(buffer.bytes.data(), &response, sizeof(response));
-  return ::ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &buffer) == 0;
+  return ask(listener, SECCOMP_IOCTL_NOTIF_SEND, &buffer);
 }
 
 // The process of a thread, for kernels whose pidfds are of processes alone.
@@ -57,7 +70,7 @@ Result<Notifications> Notifications::open(UniqueFd listener) {
 
 std::optional<WaitingCall> Notifications::receive() const {
   Buffer buffer;
-  if (::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &buffer) != 0) return std::nullopt;
+  if (!ask(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &buffer)) return std::nullopt;
   seccomp_notif got{};
   std::memcpy(&got, buffer.bytes.data(), sizeof(got));
   WaitingCall call{got.id, static_cast<pid_t>(got.pid), got.data.nr, {}};
@@ -66,7 +79,7 @@ std::optional<WaitingCall> Notifications::receive() const {
 }
 
 bool Notifications::still_waits(std::uint64_t id) const {
-  return ::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+  return ask(listener_.get(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id);
 }
 
 bool Notifications::answer(std::uint64_t id, std::int64_t value, int error) const {
@@ -91,7 +104,13 @@ bool Notifications::install(std::uint64_t id, BorrowedFd fd, int at, OnExec on_e
   addition.srcfd = static_cast<std::uint32_t>(fd.get());
   addition.newfd = static_cast<std::uint32_t>(at);
   addition.newfd_flags = on_exec == OnExec::Close ? O_CLOEXEC : 0;
-  return ::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &addition) >= 0;
+  // The kernel waits until the box's thread takes it, which on a busy host takes more than one of
+  // the broker's periods. What was taken when the signal came is not answered with EINTR.
+  for (int i = 0; i < kMostWaits; ++i) {
+    if (::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &addition) >= 0) return true;
+    if (errno != EINTR) return false;
+  }
+  return false;
 }
 
 ssize_t read_memory(pid_t thread, std::uint64_t address, std::span<std::byte> into) {

@@ -45,7 +45,8 @@ class Notifications {
   // The kernel carries the call out, with whatever is in the box's memory by then. Only for calls
   // that may do anything that the memory could say.
   bool let_through(std::uint64_t id) const;
-  // Puts a descriptor in place of the box's number `at`.
+  // Puts a descriptor in place of the box's number `at`. False as well when the box's thread does
+  // not take it within a second.
   bool install(std::uint64_t id, BorrowedFd fd, int at, OnExec on_exec) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "egress/socket_guard.h"
 
 #include "base/file.h"
+#include "egress/decide.h"
 #include "host/path_facts.h"
 
 #include <cerrno>
@@ -66,15 +67,20 @@ int SocketGuard::add_own(BorrowedFd socket) {
   if (::fstat(file.get(), &info) != 0) return errno;
   const Inode inode{info.st_dev, info.st_ino};
   if (own_.contains(inode)) return 0;
-  if (own_.size() >= kMostOwn) forget_removed();
-  if (own_.size() >= kMostOwn) return ENOBUFS;
+  if (!has_room()) forget_removed();
+  if (!has_room()) return ENOBUFS;
   own_.emplace(inode, std::move(file));
+  ++kept_.count;
   return 0;
+}
+
+bool SocketGuard::has_room() const {
+  return own_.size() < kMostOwn && leaves_enough(own_.size(), kept_.count, kept_.most);
 }
 
 // One without a name is found by no path any more.
 void SocketGuard::forget_removed() {
-  std::erase_if(own_, [](const auto& entry) {
+  kept_.count -= std::erase_if(own_, [](const auto& entry) {
     struct stat info{};
     return ::fstat(entry.second.get(), &info) != 0 || info.st_nlink == 0;
   });

@@ -26,13 +26,23 @@
 
 namespace glovebox::egress {
 
+// The sockets that the guards of all boxes keep open: the process has only so many descriptors.
+struct KeptSockets {
+  std::size_t most = 0;
+  std::size_t count = 0;
+};
+
 class SocketGuard {
  public:
-  // In directories of the host, at a time. Each keeps a descriptor.
+  // In directories of the host, at a time. Each keeps a descriptor, and a box has at most as many
+  // as it leaves to the others (leaves_enough in decide.h).
   static constexpr std::size_t kMostOwn = 128;
 
-  explicit SocketGuard(const plan::NetworkPlan& plan)
-      : places_(plan.socket_places), moved_(plan.moved) {}
+  SocketGuard(const plan::NetworkPlan& plan, KeptSockets& kept)
+      : places_(plan.socket_places), moved_(plan.moved), kept_(kept) {}
+  SocketGuard(const SocketGuard&) = delete;
+  SocketGuard& operator=(const SocketGuard&) = delete;
+  ~SocketGuard() { kept_.count -= own_.size(); }
 
   // Finds the mounts of the places in the tree of a box, whose root that is.
   void learn(BorrowedFd root);
@@ -47,11 +57,13 @@ class SocketGuard {
  private:
   using Inode = std::pair<dev_t, ino_t>;
 
+  bool has_room() const;
   void forget_removed();
 
   std::vector<std::string> places_;
   std::vector<plan::MovedTree> moved_;
   std::set<std::uint64_t> mounts_;  // by the kernel's number
+  KeptSockets& kept_;
   std::map<Inode, UniqueFd> own_;
 };
 

@@ -148,8 +148,9 @@ std::size_t watch_instead(BorrowedFd process, const std::vector<EpollEntry>& ent
   alignas(16) static thread_local std::array<char, std::size_t{64} << 10> stack;
   const int pid =
       ::clone(register_entries, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK, &work);
-  if (pid > 0)
-    (void)::waitpid(pid, nullptr, static_cast<int>(__WCLONE));  // it has ended: CLONE_VFORK waited
+  // It is ending: CLONE_VFORK waited. A signal (interrupter.h) must not leave it behind.
+  while (pid > 0 && ::waitpid(pid, nullptr, static_cast<int>(__WCLONE)) < 0 && errno == EINTR) {
+  }
   return work.done;
 }
 
