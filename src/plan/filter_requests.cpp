@@ -109,6 +109,12 @@ constexpr std::uint64_t kAllowedIoctls[] = {
     RNDGETENTCNT,
 };
 
+constexpr std::uint64_t kDeviceIoctls[] = {
+    SIOCGIFNAME,    SIOCGIFCONF,    SIOCGIFFLAGS,  SIOCGIFADDR, SIOCGIFDSTADDR,
+    SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFMETRIC, SIOCGIFMTU,  SIOCGIFHWADDR,
+    SIOCGIFINDEX,   SIOCGIFTXQLEN,  SIOCGIFMAP,
+};
+
 // TIOCSTI and TIOCLINUX type into the terminal of the caller. TIOCCONS takes the
 // console's output, and TIOCSETD loads line disciplines, which had many holes.
 constexpr std::uint64_t kRefusedIoctls[] = {TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD};
@@ -172,6 +178,7 @@ constexpr std::uint64_t kRefusedPrctls[] = {PR_SET_MM, PR_SET_PTRACER};
 
 std::span<const std::uint64_t> allowed_ioctls() { return kAllowedIoctls; }
 std::span<const std::uint64_t> refused_ioctls() { return kRefusedIoctls; }
+std::span<const std::uint64_t> device_ioctls() { return kDeviceIoctls; }
 std::span<const std::uint64_t> allowed_prctls() { return kAllowedPrctls; }
 std::span<const std::uint64_t> refused_prctls() { return kRefusedPrctls; }
 

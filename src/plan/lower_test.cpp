@@ -229,12 +229,17 @@ TEST(Lower, SocketsOfAReadableTreeAreGrantedOneByOne) {
 }
 
 // A directory is pinned for what is taken away below it, not for what is given.
-TEST(Lower, AGrantedSocketPinsNothing) {
+// The broker finds the grant's mount by its path.
+TEST(Lower, AGrantedSocketPinsWhatLiesAbove) {
   SandboxSpec spec = command();
   allow(spec, {"write=/srv", "unix=/srv/deep/a.sock"});
   const auto lowered = lower(spec, root_host());
   ASSERT_TRUE(lowered) << lowered.error().message;
-  for (const Region& region : lowered->regions) EXPECT_TRUE(region.pinned.empty());
+  std::vector<std::string> pinned;
+  for (const Region& region : lowered->regions) {
+    pinned.insert(pinned.end(), region.pinned.begin(), region.pinned.end());
+  }
+  EXPECT_THAT(pinned, ElementsAre("/srv/deep"));
 }
 
 TEST(Lower, AnExceptionInsideADenialIsGranted) {

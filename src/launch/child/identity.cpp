@@ -36,7 +36,7 @@ bool dies_with_launcher_unseen() noexcept {
 
 // By another call than the one that sets them.
 bool has_limit(unsigned resource, const struct rlimit& limit) noexcept {
-  struct rlimit now{};
+  struct rlimit now{~limit.rlim_cur, ~limit.rlim_max};  // what would be refused
   if (::syscall(SYS_getrlimit, resource, &now) != 0) return false;
   return (now.rlim_cur == limit.rlim_cur && now.rlim_max == limit.rlim_max) || not_in_force();
 }

@@ -230,7 +230,8 @@ bool is_alive(int pidfd) noexcept {
 bool is_same_file(int one, int other) noexcept {
   struct stat first{};
   struct stat second{};
-  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 &&
+  // No file has inode 0: it stands for a question that was not asked.
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_ino != 0 &&
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 

@@ -167,6 +167,10 @@ const char* take_name(const char* names, Line& place) noexcept {
   return *names == ' ' ? names + 1 : names;
 }
 
+bool is_absent(const Line& place) noexcept {
+  return ::syscall(SYS_faccessat, AT_FDCWD, place.text(), F_OK) != 0 && errno == ENOENT;
+}
+
 // Copies of the first cover, sealed as that is, cover the others: the kernel copies what is
 // attached.
 bool cover_entries(const ChildContext& context, const char* empty, const char* names) noexcept {
@@ -181,8 +185,8 @@ bool cover_entries(const ChildContext& context, const char* empty, const char* n
     const bool attached =
         tree >= 0 && place.fits() &&
         sys::move_mount(tree, "", AT_FDCWD, place.text(), MOVE_MOUNT_F_EMPTY_PATH);
-    // An entry of a module that is gone since.
-    const bool absent = tree >= 0 && !attached && errno == ENOENT;
+    // An entry of a module that is gone since, as another call has to say too.
+    const bool absent = tree >= 0 && !attached && errno == ENOENT && is_absent(place);
     done = absent || (attached && is_attached(tree, AT_FDCWD, place.text()));
     if (attached && first < 0) {
       first = tree;
