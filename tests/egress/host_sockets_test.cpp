@@ -178,6 +178,23 @@ TEST_P(HostSockets, AreReachedWhenGranted) {
   EXPECT_TRUE(other.was_reached());
 }
 
+// What is granted is the mount at the path, so nothing else may come to lie there.
+TEST_P(HostSockets, AreNotReachedByRenamingWhatLiesAboveAGrant) {
+  make_directory("tree/granted");
+  make_directory("tree/granted/place");
+  make_directory("tree/other");
+  const std::string other = make_directory("tree/other/place");
+  const HostSocket stream(other + "/stream", SOCK_STREAM);
+  const Words options{"--write", tree_,        "--allow", "unix=" + in_tree("granted/place"),
+                      "-w",      other + ":rw"};
+  const Outcome swapped =
+      shell(options, "cd " + tree_ + "; mv granted old && mv other granted; " + probe_path() +
+                         " connect_unix " + in_tree("granted/place/stream") + "; echo met $?");
+  EXPECT_THAT(swapped.out, HasSubstr("met " + std::to_string(ENOENT)));
+  EXPECT_TRUE(fs::is_directory(in_tree("granted/place")));
+  EXPECT_FALSE(stream.was_reached());
+}
+
 // A grant inside a denial, as a policy writes it.
 TEST_P(HostSockets, AreKeptFromAnExceptionInsideADenial) {
   const std::string open = make_directory("tree/inner/open");

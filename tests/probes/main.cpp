@@ -15,12 +15,13 @@ const char* current_name = "probe";
 
 constexpr int kLargestErrno = 118;  // keeps kUsage and glovebox's own codes apart
 
-std::array<std::span<const Probe>, 20> all_tables() {
+std::array<std::span<const Probe>, 21> all_tables() {
   return {file_probes(),       mount_probes(),     namespace_probes(),    process_probes(),
           network_probes(),    syscall_probes(),   architecture_probes(), identity_probes(),
           descriptor_probes(), resource_probes(),  terminal_probes(),     ipc_probes(),
           exec_probes(),       wall_probes(),      egress_probes(),       proof_probes(),
-          name_probes(),       neighbour_probes(), trap_probes(),         unix_probes()};
+          name_probes(),       neighbour_probes(), trap_probes(),         unix_probes(),
+          hold_probes()};
 }
 
 const Probe* find_probe(std::string_view name) {

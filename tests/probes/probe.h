@@ -44,6 +44,7 @@ std::span<const Probe> namespace_probes();
 std::span<const Probe> process_probes();
 std::span<const Probe> network_probes();
 std::span<const Probe> unix_probes();
+std::span<const Probe> hold_probes();
 std::span<const Probe> syscall_probes();
 std::span<const Probe> architecture_probes();
 std::span<const Probe> identity_probes();
