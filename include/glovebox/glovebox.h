@@ -12,9 +12,11 @@
 //
 // Every function may be called from every thread and waits until it is done; commands in the shell
 // of one session take turns. What ends or moves a handle comes after all other calls of it. Nothing
-// throws. SIGPIPE is ignored in a program that has a Supervisor. What cannot be enforced on this
-// host is an error before anything runs. Everything that comes out of a box is untrusted: output,
-// files, paths, all of it.
+// throws. SIGPIPE is ignored in a program that has a Supervisor, and with the first box that has a
+// network or a directory of the host the highest real-time signal without a handler is taken, for a
+// thread of the library's: leave that one alone. What cannot be enforced on this host is an error
+// before anything runs. Everything that comes out of a box is untrusted: output, files, paths, all
+// of it.
 #pragma once
 
 #include <glovebox/error.h>
