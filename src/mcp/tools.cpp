@@ -70,6 +70,9 @@ asio::awaitable<ToolResult> Server::call_sandbox(ToolCall call) {
     if (report) {
       told["rules"] = guarantees(report->terms);
       told["enforced"] = guarantees(report->guarantees);
+      if (!report->info.not_enforced.empty()) {
+        told["not_enforced"] = guarantees(report->info.not_enforced);
+      }
     }
   } else if (call.sandbox.state != CallSandbox::State::Known) {
     co_return error_reply(call.sandbox.problem);

@@ -245,6 +245,14 @@ json::object labels_json(const std::map<std::string, std::string>& labels) {
   return object;
 }
 
+json::array missing_json(const std::vector<plan::Guarantee>& missing) {
+  json::array array;
+  for (const plan::Guarantee& one : missing) {
+    array.push_back({{"name", one.name}, {"why", one.by}});
+  }
+  return array;
+}
+
 json::object session_summary(const session::SessionInfo& info) {
   json::object summary;
   summary["session_id"] = info.id;
@@ -256,6 +264,11 @@ json::object session_summary(const session::SessionInfo& info) {
   if (!info.parent.empty()) summary["parent_id"] = info.parent;
   if (!info.effective.name.empty()) summary["name"] = info.effective.name;
   if (!info.workspaces.empty()) summary["workspace"] = workspace_json(info.workspaces.front());
+  if (info.workspaces.size() > 1) {
+    json::array all;
+    for (const session::WorkspaceInfo& one : info.workspaces) all.push_back(workspace_json(one));
+    summary["workspaces"] = std::move(all);
+  }
   return summary;
 }
 
@@ -300,6 +313,7 @@ json::object report_json(const session::SessionReport& report) {
   object["proved"] = texts_json(report.proved);
   object["terms"] = guarantees_json(report.terms);
   object["waived"] = texts_json(report.waived);
+  object["not_enforced"] = missing_json(report.info.not_enforced);
   object["plan"] = report.plan_text;
   json::object usage;
   usage["runs"] = report.usage.runs;

@@ -44,6 +44,8 @@ void audit(Call& call, std::string_view act, boost::json::object fields);
 
 std::string time_text(session::WallTime time);
 boost::json::object session_state(const session::SessionInfo& info);
+// [{"name": ..., "why": ...}]: what a box has by default and this one not.
+boost::json::array missing_json(const std::vector<plan::Guarantee>& missing);
 boost::json::object session_summary(const session::SessionInfo& info);
 boost::json::object report_json(const session::SessionReport& report);
 boost::json::object event_json(const session::SessionEvent& event);

@@ -20,6 +20,20 @@ namespace json = boost::json;
 
 constexpr std::size_t kMostListedDenials = 1'000;
 
+// A policy or a backend that was asked for may be what is wrong. Both are Glovebox's own fields:
+// clients that know only execd's never see these codes.
+asio::awaitable<std::string> own_code(Call& call, const session::SessionRequest& request) {
+  const session::PolicyChoice& policy = request.policy;
+  if (policy.name.empty() && policy.document.empty() && !request.backend) co_return "";
+  const session::RequestFault fault = co_await call.service.manager.find_fault(request);
+  switch (fault) {
+    case session::RequestFault::Policy: co_return "POLICY_INVALID";
+    case session::RequestFault::Backend: co_return "BACKEND_UNAVAILABLE";
+    case session::RequestFault::None: break;
+  }
+  co_return "";
+}
+
 // What a request for a session is refused with, in the words of its clients.
 ApiError create_refusal(const Error& error) {
   ApiError refused = to_api_error(error);
@@ -34,6 +48,10 @@ ApiError create_refusal(const Error& error) {
     refused.code = "RUNTIME_ERROR";
   }
   return refused;
+}
+
+bool is_about_request(const Error& error) {
+  return error.code != Code::Exhausted && error.code != Code::Os;
 }
 
 bool owns(const Call& call, const session::SessionInfo& info) {
@@ -76,10 +94,16 @@ asio::awaitable<Answer> create_session(Call& call) {
   CO_TRY(CreateOrder order, read_create_order(body, unknown_fields(call)));
   const HostRules& rules = call.service.rules;
   CO_TRY_VOID(co_await on_pool(call.service, [&] { return apply_host_rules(rules, order); }));
-  auto created = co_await call.service.manager.create(complete(call, order));
+  const session::SessionRequest request = complete(call, order);
+  auto created = co_await call.service.manager.create(request);
   if (!created) {
     audit(call, "create", {{"refused", created.error().message}});
-    co_return tl::unexpected(create_refusal(created.error()));
+    ApiError refused = create_refusal(created.error());
+    if (is_about_request(created.error())) {
+      std::string code = co_await own_code(call, request);
+      if (!code.empty()) refused.code = std::move(code);
+    }
+    co_return tl::unexpected(std::move(refused));
   }
   const std::string id = created->id;
   if (!was_mounted_as_checked(*created, order)) {
@@ -92,6 +116,10 @@ asio::awaitable<Answer> create_session(Call& call) {
   json::object answer;
   answer["session_id"] = id;
   answer["created_at"] = time_text(created->created_at);
+  // An ordinary user has some limits only where a cgroup was delegated; the report says it.
+  if (call.service.abilities.tier == host::Tier::Root && !created->not_enforced.empty()) {
+    answer["not_enforced"] = missing_json(created->not_enforced);
+  }
   co_return json_answer(201, answer);
 }
 

@@ -66,6 +66,13 @@ struct KeptLayer {
 };
 using LeftBehind = std::vector<KeptLayer>;
 
+// What of a request cannot be had, alone.
+enum class RequestFault : std::uint8_t {
+  None,     // or something else than these
+  Policy,   // there is none of that name, or it says what has no meaning or cannot be applied
+  Backend,  // this build, or this kind of session, has none of that name
+};
+
 struct SessionInfo {
   std::string id;  // a UUID
   SessionState state = SessionState::Active;
@@ -80,6 +87,8 @@ struct SessionInfo {
   std::chrono::milliseconds idle_timeout{0};                // 0: never
   std::optional<std::chrono::milliseconds> idle_remaining;  // nothing without a timeout; never < 0
   std::uint64_t runs = 0;
+  // What a box has by default and this one not, and why; empty for most.
+  std::vector<plan::Guarantee> not_enforced{};
   std::optional<SessionEnd> end;
   friend bool operator==(const SessionInfo&, const SessionInfo&) = default;
 };

@@ -116,6 +116,8 @@ class Manager {
   // path or policy that is not there, Unsupported for what this host cannot enforce, Exhausted when
   // there are max_sessions.
   virtual asio::awaitable<Result<SessionInfo>> create(SessionRequest request) = 0;
+  // Of a request that was refused: what of it is wrong by itself, whatever the rest of it says.
+  virtual asio::awaitable<RequestFault> find_fault(SessionRequest request) = 0;
   // Its checks without its effects.
   virtual asio::awaitable<Result<void>> check(SessionRequest request) = 0;
   // Sessions of all states, oldest first; with labels, those that have them all.

@@ -71,6 +71,13 @@ asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
   co_return co_await on_pool(pool_, work);
 }
 
+asio::awaitable<RequestFault> SessionManager::find_fault(SessionRequest request) {
+  const auto work = [preparer = preparer_, request = std::move(request)] {
+    return preparer->find_fault(request);
+  };
+  co_return co_await on_pool(pool_, work);
+}
+
 Result<void> SessionManager::check_room(std::size_t more) const {
   // A dead one whose layer could not leave memory holds as much as one that is alive.
   const auto pinned =

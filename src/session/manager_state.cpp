@@ -149,6 +149,7 @@ void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared&
   info.workspaces = std::move(prepared.workspaces);
   info.policy = prepared.plan.policy;
   info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
+  info.not_enforced = prepared.plan.not_enforced;
   entry.record.guarantees = prepared.plan.guarantees;
   entry.record.proved = newborn.proved;
   entry.record.terms = prepared.plan.terms;

@@ -149,6 +149,8 @@ class Preparer {
                            const std::optional<KnownPlaces>& known = {});
   // All the refusals of prepare() that need nothing to be made.
   Result<void> check(const SessionRequest& request, const std::optional<KnownPlaces>& known = {});
+  // Which part of a request that was refused is to blame by itself.
+  RequestFault find_fault(const SessionRequest& request);
   // What is known of the host is read again, by the next who needs it: something was not as
   // planned.
   void forget_facts();

@@ -130,4 +130,15 @@ Result<void> Preparer::apply_policy(Draft& draft) {
   return {};
 }
 
+RequestFault Preparer::find_fault(const SessionRequest& request) {
+  Draft draft;
+  draft.asked = request;
+  draft.spec.backend = request.backend.value_or(plan::Backend::Process);
+  if (!apply_policy(draft)) return RequestFault::Policy;
+  const bool is_missing =
+      draft.spec.backend == plan::Backend::Microvm ||
+      (draft.spec.backend == plan::Backend::Cell && !request.python.has_value());
+  return is_missing ? RequestFault::Backend : RequestFault::None;
+}
+
 }  // namespace glovebox::session

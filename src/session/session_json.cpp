@@ -239,6 +239,9 @@ Result<SessionInfo> decode_info(const json::object& object) {
   info.last_run_at = from_ns(object.at("last_run_ns"));
   info.idle_timeout = milliseconds(json::value_to<std::int64_t>(object.at("idle_ms")));
   info.runs = json::value_to<std::uint64_t>(object.at("runs"));
+  if (const json::value* missing = object.if_contains("not_enforced")) {
+    info.not_enforced = decode_guarantees(*missing);
+  }
   info.end = decode_end(object.at("end"));
   return info;
 }
@@ -257,6 +260,7 @@ Result<std::string> encode_record(const SessionRecord& record) {
                       {"last_run_ns", ns(info.last_run_at)},
                       {"idle_ms", info.idle_timeout.count()},
                       {"runs", info.runs},
+                      {"not_enforced", encode(info.not_enforced)},
                       {"end", encode_end(info.end)},
                       {"guarantees", encode(record.guarantees)},
                       {"proved", json::value_from(record.proved)},

@@ -28,6 +28,7 @@ class SessionManager final : public Manager {
   Result<void> open();
 
   asio::awaitable<Result<SessionInfo>> create(SessionRequest request) override;
+  asio::awaitable<RequestFault> find_fault(SessionRequest request) override;
   asio::awaitable<Result<void>> check(SessionRequest request) override;
   std::vector<SessionInfo> list(const std::map<std::string, std::string>& labels) const override;
   Result<SessionInfo> get(std::string_view id) const override;

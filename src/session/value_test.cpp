@@ -39,6 +39,7 @@ SessionRecord full_record() {
   info.policy = plan::PolicyMark{"python", "sha256:0"};
   info.created_at = WallTime(std::chrono::nanoseconds(1'700'000'000'123'456'789));
   info.runs = 3;
+  info.not_enforced = {{"limit.memory", "no cgroups"}};
   info.end = SessionEnd{EndCause::Limit, launch::LimitKind::Memory, "why", info.created_at};
   record.guarantees = {{"net", "a namespace"}};
   record.proved = {"net"};
@@ -51,6 +52,18 @@ TEST(SessionRecordText, ComesBackAsItWas) {
   const auto text = encode_record(record);
   ASSERT_TRUE(text);
   const auto back = decode_record(*text);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_TRUE(*back == record);
+}
+
+TEST(SessionRecordText, OlderOnesSayNothingOfWhatIsMissing) {
+  SessionRecord record = full_record();
+  std::string text = *encode_record(record);
+  const std::string field = "\"not_enforced\":[{\"name\":\"limit.memory\",\"by\":\"no cgroups\"}],";
+  ASSERT_NE(text.find(field), std::string::npos) << text;
+  text.erase(text.find(field), field.size());
+  record.info.not_enforced.clear();
+  const auto back = decode_record(text);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_TRUE(*back == record);
 }

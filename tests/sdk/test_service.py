@@ -464,6 +464,8 @@ class Boxes(BoxTest):
         with self.assertRaisesRegex(gb.MicroVMUnavailable, "virtual machine") as caught:
             self.supervisor.spawn("x", backend="microvm", python=False)
         self.assertIsInstance(caught.exception, gb.BackendUnavailable)
+        with self.assertRaisesRegex(gb.BackendUnavailable, "cells are for Python sessions"):
+            self.supervisor.spawn("x", backend="cell", python=False)
 
     def test_a_failed_spawn_leaves_nothing(self):
         for _ in range(2):  # the name is free again
@@ -554,6 +556,13 @@ class Boxes(BoxTest):
         self.spawn(f"{file}#b", python=False, if_policy=digest, name="by-digest")
         with self.assertRaises(ValueError):
             self.supervisor.spawn("x", f"{file}#a", python=False, if_policy=digest)
+
+    def test_what_is_wrong_beside_a_policy_is_not_the_policys(self):
+        path = fresh_directory(policy="a file, no directory") / "policy"
+        with self.assertRaises(gb.InvalidRequest) as caught:
+            self.supervisor.spawn("x", "python", python=False, workspace=path)
+        self.assertIn("policy", str(caught.exception))
+        self.assertNotEqual(caught.exception.code, "POLICY_INVALID")
 
     def test_numbers_of_a_policy_may_be_floats(self):
         box = self.spawn({"version": 1.0, "open_files": 128.0}, python=False)

@@ -1,5 +1,6 @@
 """What a review of the first service with this API asked for, one test for each, by number."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -18,6 +19,48 @@ SECRETS = {"MY_TOKEN": "1", "DB_PASSWORD": "2", "AWS_REGION": "3", "openai_api_k
            "PLAIN": "5", "LANGUAGE": "xx"}
 
 
+def hide_cgroups():
+    """The mounts of this process alone: an empty tree where cgroups are."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_mounts, private = 0x20000, 0x44000
+    if (libc.unshare(new_mounts) or libc.mount(None, b"/", None, private, None)
+            or libc.mount(b"tmpfs", b"/sys/fs/cgroup", b"tmpfs", 0, None)):
+        os._exit(99)
+
+
+class WhatIsMissing(unittest.TestCase):
+    def create(self, service):
+        answer = service.post("/v1/isolated/session", {"workspace": {"path": service.workspace("w")}})
+        self.assertEqual(answer.status, 201, answer)
+        return answer.json, Session(service, answer.json["session_id"]).get("/report").json
+
+    @needs_root
+    def test_root_is_told_of_a_default_limit_that_is_not_enforced(self):
+        service = Service(preexec=hide_cgroups)
+        try:
+            created, report = self.create(service)
+            self.assertEqual([each["name"] for each in created["not_enforced"]], ["limit.memory"])
+            self.assertIn("cgroup", created["not_enforced"][0]["why"])
+            self.assertEqual(report["not_enforced"], created["not_enforced"])
+            # Also of one that a former service made.
+            service.stop()
+            service.start()
+            again = Session(service, created["session_id"]).get("/report").json
+            self.assertEqual(again["not_enforced"], created["not_enforced"])
+        finally:
+            service.close()
+
+    def test_nothing_is_said_where_nothing_is_missing(self):
+        service = Service()
+        try:
+            created, report = self.create(service)
+            self.assertNotIn("not_enforced", created)
+            if TIER == "root":
+                self.assertEqual(report["not_enforced"], [])
+        finally:
+            service.close()
+
+
 class Availability(unittest.TestCase):
     def test_Requirement01_available_means_that_sessions_can_be_made(self):
         service = Service()
@@ -29,6 +72,25 @@ class Availability(unittest.TestCase):
             own = [os.readlink(f"/proc/self/ns/{name}") for name in
                    ("pid", "mnt", "uts", "ipc", "net", "cgroup", "user")]
             self.assertFalse(set(names.split("\n")) & set(own))
+        finally:
+            service.close()
+
+    def test_how_many_cells_share_a_worker_is_told_by_both(self):
+        python = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin")
+        code = "import sys; print(sys.version_info >= (3, 12))"
+        is_shared = subprocess.run([python, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+        most = 1000 if is_shared.stdout == "True\n" else 1
+        service = Service()
+        try:
+            told = service.get("/v1/isolated/capabilities").json["python"]
+            self.assertEqual(told["cells_per_worker"], most)
+            self.assertEqual(os.path.realpath(told["interpreter"]), os.path.realpath(python))
+            # Its exit code is about boxes.
+            doctor = subprocess.run([str(service.bin / "glovebox"), "doctor", "--json"], capture_output=True, check=False)
+            features = {each["id"]: each for each in json.loads(doctor.stdout)["features"]}
+            self.assertEqual(features["python.cells"]["state"], "ok")
+            self.assertIn("every cell has a worker and a box to itself" if most == 1 else f"up to {most} cells",
+                          features["python.cells"]["detail"])
         finally:
             service.close()
 

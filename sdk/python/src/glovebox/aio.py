@@ -385,11 +385,11 @@ class Supervisor:
         except NotSupported as problem:
             if asked.backend == "microvm":
                 raise MicroVMUnavailable(str(problem)) from None
-            if str(problem).startswith("backend ") or problem.code == "SERVICE_UNAVAILABLE":
+            if problem.code in ("BACKEND_UNAVAILABLE", "SERVICE_UNAVAILABLE"):
                 raise BackendUnavailable(str(problem)) from None
             raise
         except InvalidRequest as problem:
-            if asked.policy is not None and "policy" in str(problem):
+            if problem.code == "POLICY_INVALID":
                 raise PolicyCompilerError(str(problem)) from None
             raise
         return str(answer.json()["session_id"])

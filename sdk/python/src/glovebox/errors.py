@@ -291,7 +291,7 @@ def service_error(status: int, body: object) -> SandboxError:
     assert isinstance(code, str)
     if code == "COMMIT_REFUSED":
         return CommitRefused(message, status, code, _records(fields, "held"), _records(fields, "conflicts"))
-    if code in ("NOT_SUPPORTED", "SERVICE_UNAVAILABLE"):
+    if code in ("NOT_SUPPORTED", "BACKEND_UNAVAILABLE", "SERVICE_UNAVAILABLE"):
         return NotSupported(message, status, code)
     if code == "SESSION_NOT_FOUND":
         return SandboxEnded("the sandbox is gone: the service does not know it (any more)", "gone")
