@@ -10,6 +10,8 @@ namespace glovebox::app {
 inline constexpr int kRefusedExit = 125;
 
 int run_command(const RunOptions& options);
+// refuse() for a run that does not begin: it is the last one of its workspaces.
+int refuse_run(const RunOptions& options, const Error& why);
 int explain_command(const RunOptions& options);
 
 struct DoctorOptions {

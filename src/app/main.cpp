@@ -164,13 +164,15 @@ std::string command_names() {
   return names;
 }
 
-int refuse_words(const CLI::ParseError& problem, std::string_view chosen) {
+// What was understood before the problem is in `words`.
+int refuse_words(const CLI::ParseError& problem, std::string_view chosen, const Words& words) {
   const std::string sentence =
       find_command(chosen) != nullptr
           ? fmt::format("{} (see 'glovebox {} --help')", problem.what(), chosen)
           : fmt::format("'{}' is not a command: there are {} (see 'glovebox --help')", chosen,
                         command_names());
-  return refuse(Error{Code::Invalid, 0, sentence});
+  const Error error{Code::Invalid, 0, sentence};
+  return chosen == "run" ? refuse_run(words.run, error) : refuse(error);
 }
 
 int run_cli(int argc, char** argv) {
@@ -191,7 +193,8 @@ int run_cli(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& problem) {
-    return refuse_words(problem, chosen);
+    words.run.command = std::move(command);
+    return refuse_words(problem, chosen, words);
   }
   words.run.command = command;
   words.run.argc = all;

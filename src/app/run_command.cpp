@@ -212,11 +212,6 @@ void remember_places(const RunOptions& options, const std::vector<RunLayer>& lay
   }
 }
 
-int refuse_run(const RunOptions& options, const Error& why) {
-  remember_places(options, {}, LastRun::Outcome::Refused);
-  return refuse(why);
-}
-
 // A run that went well and whose changes cannot be told is no success.
 int close_layers(std::vector<RunLayer>& layers, const RunOptions& options, int code) {
   for (RunLayer& layer : layers) {
@@ -233,8 +228,14 @@ int close_layers(std::vector<RunLayer>& layers, const RunOptions& options, int c
 
 }  // namespace
 
+int refuse_run(const RunOptions& options, const Error& why) {
+  remember_places(options, {}, LastRun::Outcome::Refused);
+  return refuse(why);
+}
+
 int run_command(const RunOptions& options) {
-  if (const auto filled = fill_closed_streams(); !filled) return refuse(filled.error());
+  const auto filled = fill_closed_streams();
+  if (!filled) return refuse_run(options, filled.error());
   const auto report_file = open_report(options.report);
   if (!report_file) return refuse_run(options, report_file.error());
 

@@ -222,6 +222,22 @@ TEST_P(Layers, ARefusedRunMakesLastNothing) {
   EXPECT_TRUE(fs::exists(work_ + "/one"));
 }
 
+// Words that cannot be understood are a refusal, too.
+TEST_P(Layers, AMistypedRunMakesLastNothing) {
+  for (const Words& words : {Words{"-w", "."}, Words{"-w", work_}, Words{}}) {
+    change(work_, "echo one > one");
+    ASSERT_THAT(command({"diff", "last"}), ended_with(0));
+    Words mistyped{"run"};
+    mistyped.insert(mistyped.end(), words.begin(), words.end());
+    mistyped.insert(mistyped.end(), {"--bogus", "--", "true"});
+    ASSERT_THAT(command(mistyped), ended_with(125));
+    const Outcome nothing = command({"commit", "last"});
+    EXPECT_THAT(nothing, ended_with(125));
+    EXPECT_THAT(nothing.err, HasSubstr("the last run was refused"));
+  }
+  EXPECT_FALSE(fs::exists(work_ + "/one"));
+}
+
 TEST_P(Layers, ARunWithoutAWorkspaceIsTheLastWhereItWasStarted) {
   change(work_, "echo one > one");
   Settings here;
@@ -269,9 +285,27 @@ TEST_P(Layers, EveryOutputNamesItsDirectory) {
   EXPECT_THAT(command({"diff", "last", "--tar"}).err, HasSubstr(work_));
   EXPECT_THAT(command({"commit", "last", "--dry-run"}).out, HasSubstr(work_));
   EXPECT_THAT(command({"commit", "last", "--dry-run", "--json"}).out, HasSubstr(work_));
+  EXPECT_THAT(command({"layers", "--json"}).out, HasSubstr("\"origin\":\"" + work_ + "\""));
   const std::string listed = command({"layers"}).out;
+  EXPECT_THAT(listed, HasSubstr(work_));
   EXPECT_THAT(command({"layers", "--remove", listed.substr(0, listed.find(' '))}).out,
               HasSubstr(work_));
+}
+
+TEST_P(Layers, EveryOutputOfACommitAndAnUndoNamesItsDirectory) {
+  change(work_, "echo x > .envrc; echo one > one");
+  const Outcome held = command({"commit"});
+  EXPECT_THAT(held, ended_with(1));
+  EXPECT_THAT(held.out, HasSubstr("nothing was taken over into " + work_ + ":"));
+  EXPECT_THAT(command({"commit", "--reject", "*"}).out, HasSubstr(work_)) << "nothing is left";
+  EXPECT_THAT(command({"commit", "--reject", ".envrc"}).out,
+              HasSubstr("taken over into " + work_ + ": 1 "));
+  write_text(work_ + "/one", "changed since\n");
+  const Outcome conflict = command({"undo"});
+  EXPECT_THAT(conflict, ended_with(1));
+  EXPECT_THAT(conflict.out, HasSubstr("nothing was taken back in " + work_ + ":"));
+  write_text(work_ + "/one", "one\n");
+  EXPECT_THAT(command({"undo"}).out, HasSubstr("taken back in " + work_ + ": 1"));
 }
 
 // The name `last` is offered only where it means this layer.
