@@ -46,8 +46,38 @@ std::string printable(std::string text) {
 }
 
 struct Listed {
-  std::string id, name, status, created, workspace, parent;
+  std::string id, name, status, created, parent;
+  std::vector<std::string> workspaces;  // in the session's order
+  std::string first_overlay;            // the first that has changes apart from it
+
+  std::string first_workspace() const { return workspaces.empty() ? "" : workspaces.front(); }
+  // The innermost that is at or above a directory; empty: none is.
+  std::string workspace_around(const std::string& directory) const {
+    std::string found;
+    for (const std::string& each : workspaces) {
+      if (host::is_within(directory, each) && each.size() > found.size()) found = each;
+    }
+    return found;
+  }
 };
+
+void add_workspace(const json::value& told, Listed& session) {
+  if (!told.is_object()) return;
+  std::string path = text_of(told.as_object(), "path");
+  const bool is_overlay = text_of(told.as_object(), "mode") == "overlay";
+  if (is_overlay && session.first_overlay.empty()) session.first_overlay = path;
+  if (!path.empty()) session.workspaces.push_back(std::move(path));
+}
+
+// One is told alone, several also as a list.
+void add_workspaces(const json::object& told, Listed& session) {
+  const json::value* all = told.if_contains("workspaces");
+  if (all != nullptr && all->is_array()) {
+    for (const json::value& each : all->as_array()) add_workspace(each, session);
+  } else if (const json::value* only = told.if_contains("workspace")) {
+    add_workspace(*only, session);
+  }
+}
 
 Result<std::vector<Listed>> list_sessions(HttpClient& service) {
   TRY(const Reply reply, service.call({.target = "/v1/isolated/sessions"}));
@@ -63,18 +93,17 @@ Result<std::vector<Listed>> list_sessions(HttpClient& service) {
                text_of(*object, "name"),
                text_of(*object, "status"),
                text_of(*object, "created_at"),
-               "",
-               text_of(*object, "parent_id")};
-    if (const json::value* work = object->if_contains("workspace"); work && work->is_object()) {
-      one.workspace = text_of(work->as_object(), "path");
-    }
+               text_of(*object, "parent_id"),
+               {},
+               ""};
+    add_workspaces(*object, one);
     sessions.push_back(std::move(one));
   }
   return sessions;
 }
 
-// The newest that has to do with the current directory: its workspace is at or above it, or it has
-// none, and so nothing of any directory to lose.
+// The newest that has to do with the current directory: a workspace of it is at or above it, or it
+// has none, and so nothing of any directory to lose.
 Result<std::string> last_session(const std::vector<Listed>& sessions) {
   if (sessions.empty()) {
     return fail(Code::NotFound, "no sessions: start one with 'glovebox session start'");
@@ -82,7 +111,7 @@ Result<std::string> last_session(const std::vector<Listed>& sessions) {
   TRY(const std::string here, current_directory());
   const Listed* newest = nullptr;
   for (const Listed& each : sessions) {
-    if (!each.workspace.empty() && !host::is_within(here, each.workspace)) continue;
+    if (!each.workspaces.empty() && each.workspace_around(here).empty()) continue;
     if (newest == nullptr || each.created > newest->created) newest = &each;
   }
   if (newest != nullptr) return newest->id;
@@ -92,6 +121,20 @@ Result<std::string> last_session(const std::vector<Listed>& sessions) {
               printable(here));
 }
 
+// As `glovebox run` says it. Only root is told.
+Result<void> say_what_is_missing(const json::object& created) {
+  const json::value* missing = created.if_contains("not_enforced");
+  if (missing == nullptr || !missing->is_array()) return {};
+  std::string text;
+  for (const json::value& each : missing->as_array()) {
+    if (!each.is_object()) continue;
+    text += fmt::format("glovebox: not enforced here: {}: {}\n",
+                        printable(text_of(each.as_object(), "name")),
+                        printable(text_of(each.as_object(), "why")));
+  }
+  return write_all(BorrowedFd(2), text);
+}
+
 Result<int> start(const SessionOptions& options) {
   TRY(std::string body, session_request_json(options));
   TRY(HttpClient service, open_service(IfMissing::Start));
@@ -99,13 +142,14 @@ Result<int> start(const SessionOptions& options) {
       service.call({.method = "POST", .target = "/v1/isolated/session", .body = std::move(body)}));
   TRY(const json::value value, parse_reply(reply));
   if (!value.is_object()) return fail(Code::Os, "the service named no session");
+  TRY_VOID(say_what_is_missing(value.as_object()));
   TRY_VOID(write_all(BorrowedFd(1), printable(text_of(value.as_object(), "session_id")) + "\n"));
   return 0;
 }
 
 std::string line_of(const Listed& one, const std::string& indent) {
   return printable(fmt::format("{}{}  {:<7} {}  {:<12} {}", indent, one.id, one.status, one.created,
-                               one.name.empty() ? "-" : one.name, one.workspace)) +
+                               one.name.empty() ? "-" : one.name, one.first_workspace())) +
          "\n";
 }
 
@@ -208,23 +252,36 @@ std::string chosen_workspace(const SessionOptions& options) {
   return problem ? options.workspace : path.string();
 }
 
-std::string with_workspace(const SessionOptions& options, std::string query) {
-  if (options.workspace.empty()) return query;
-  return query + (query.empty() ? "?" : "&") +
-         "workspace=" + escape_query(chosen_workspace(options));
+// Of several workspaces the one that was named, or else the one that the current directory is in,
+// or else the first with changes apart from it, which is the service's choice.
+struct Place {
+  std::string path{};       // for people; empty: the session has no workspace
+  std::string asked_for{};  // for the service; empty: its choice
+};
+
+Result<Place> find_place(HttpClient& service, const std::string& id,
+                         const SessionOptions& options) {
+  std::string named = chosen_workspace(options);
+  if (!named.empty()) return Place{named, named};
+  TRY(const std::vector<Listed> sessions, list_sessions(service));
+  const auto found = std::ranges::find(sessions, id, &Listed::id);
+  if (found == sessions.end()) return Place{};
+  const auto here = current_directory();
+  std::string around = here && found->workspaces.size() > 1 ? found->workspace_around(*here) : "";
+  if (!around.empty()) return Place{around, around};
+  const std::string& overlay = found->first_overlay;
+  return Place{overlay.empty() ? found->first_workspace() : overlay, ""};
+}
+
+std::string with_workspace(const Place& place, std::string query) {
+  if (place.asked_for.empty()) return query;
+  return query + (query.empty() ? "?" : "&") + "workspace=" + escape_query(place.asked_for);
 }
 
 // Which directory a diff, commit or undo speaks of.
-Result<void> say_place(HttpClient& service, const std::string& id, const SessionOptions& options) {
-  std::string place = chosen_workspace(options);
-  if (place.empty()) {
-    TRY(const std::vector<Listed> sessions, list_sessions(service));
-    const auto found = std::ranges::find(sessions, id, &Listed::id);
-    if (found != sessions.end()) place = found->workspace;
-  }
-  return write_all(BorrowedFd(2),
-                   fmt::format("glovebox: session {}, {}\n", printable(id),
-                               place.empty() ? "which has no workspace" : printable(place)));
+Result<void> say_place(const std::string& id, const Place& place) {
+  const std::string where = place.path.empty() ? "which has no workspace" : printable(place.path);
+  return write_all(BorrowedFd(2), fmt::format("glovebox: session {}, {}\n", printable(id), where));
 }
 
 // Makes text that comes in pieces safe for a terminal, line by line.
@@ -256,8 +313,9 @@ Result<int> diff(const SessionOptions& options) {
     TRY(const std::string from, find_session(service, options.from_session));
     query = "?from=" + escape_query(from);
   }
-  query = with_workspace(options, std::move(query));
-  TRY_VOID(say_place(service, id, options));
+  TRY(const Place place, find_place(service, id, options));
+  query = with_workspace(place, std::move(query));
+  TRY_VOID(say_place(id, place));
   // Names and contents are the box's: on a terminal nothing of them may drive it.
   const bool is_text = !options.diff.json && !options.diff.tar;
   LineEscaper escaper;
@@ -292,8 +350,9 @@ Result<int> commit(const SessionOptions& options) {
     body["accept_classes"] = array_of(options.commit.accept_classes);
   }
   if (options.commit.dry_run) body["dry_run"] = true;
-  if (!options.workspace.empty()) body["workspace"] = chosen_workspace(options);
-  TRY_VOID(say_place(service, id, options));
+  TRY(const Place place, find_place(service, id, options));
+  if (!place.asked_for.empty()) body["workspace"] = place.asked_for;
+  TRY_VOID(say_place(id, place));
   TRY(const Reply reply, service.call({.method = "POST",
                                        .target = session_target(id, "/commit"),
                                        .body = json::serialize(body)}));
@@ -315,8 +374,9 @@ Result<int> report(const SessionOptions& options) {
 Result<int> undo(const SessionOptions& options) {
   TRY(HttpClient service, open_service(IfMissing::Fail));
   TRY(const std::string id, find_session(service, options.session));
-  TRY_VOID(say_place(service, id, options));
-  const std::string target = session_target(id, "/undo") + with_workspace(options, "");
+  TRY(const Place place, find_place(service, id, options));
+  TRY_VOID(say_place(id, place));
+  const std::string target = session_target(id, "/undo") + with_workspace(place, "");
   TRY(const Reply reply, service.call({.method = "POST", .target = target}));
   if (!reply.ok()) return tl::unexpected(refusal_of(reply));
   if (!reply.body.empty()) TRY_VOID(write_all(BorrowedFd(1), reply.body + "\n"));

@@ -211,6 +211,38 @@ TEST_P(SessionCommand, LastIsTheSessionOfTheWorkspaceHere) {
   EXPECT_THAT(nowhere.err, HasSubstr("no session has a workspace at or above /"));
 }
 
+TEST_P(SessionCommand, EveryOutputNamesItsDirectory) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  ASSERT_EQ(in_session("echo x > .envrc").code, 0);
+  for (const Words& words : {Words{"diff"}, Words{"commit"}, Words{"commit", "--accept", ".envrc"},
+                             Words{"undo"}, Words{"undo"}}) {
+    EXPECT_THAT(session(words).err, HasSubstr(", " + work_ + "\n")) << words.front();
+  }
+}
+
+TEST_P(SessionCommand, OfSeveralWorkspacesTheOneHereIsMeant) {
+  const std::string other = make_tree("other");
+  const std::string third = make_tree("third");
+  ASSERT_THAT(session({"start", "-w", other, "-w", work_}), ended_with(0));
+  ASSERT_THAT(session({"start", "-w", third}), ended_with(0));
+  ASSERT_EQ(in_session("echo here > " + work_ + "/new; echo there > " + other + "/new").code, 0);
+  const Outcome diff = session({"diff"});
+  EXPECT_THAT(diff.err, HasSubstr(", " + work_ + "\n"));
+  EXPECT_THAT(diff.out, HasSubstr("+here"));
+  const Outcome commit = session({"commit"});
+  EXPECT_THAT(commit, ended_with(0));
+  EXPECT_THAT(commit.err, HasSubstr(", " + work_ + "\n"));
+  EXPECT_EQ(read_text(work_ + "/new"), "here\n");
+  EXPECT_FALSE(fs::exists(other + "/new"));
+  const Outcome undo = session({"undo"});
+  EXPECT_THAT(undo, ended_with(0));
+  EXPECT_THAT(undo.err, HasSubstr(", " + work_ + "\n"));
+  EXPECT_FALSE(fs::exists(work_ + "/new"));
+  directory_ = other;
+  EXPECT_THAT(session({"diff"}).out, HasSubstr("+there"));
+  EXPECT_THAT(session({"diff", "--workspace", work_}).err, HasSubstr(", " + work_ + "\n"));
+}
+
 TEST_P(SessionCommand, AfterAKillTheRunsAreCountedAndTheChangesAreThere) {
   ASSERT_THAT(session({"start", "-w", work_, "--name", "killed"}), ended_with(0));
   EXPECT_EQ(in_session("echo made >new").code, 0);
