@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace glovebox::test {
@@ -15,6 +16,21 @@ struct Snapshot {
   std::set<std::string> cgroups;  // directories named for the product, below a common one
   std::set<std::string> files;    // in /tmp, /dev/shm, /run and /run/glovebox, by owner or name
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
+};
+
+// Directories of its own as /tmp and /dev/shm, seen by this process and what it starts: other tests
+// make files there at the same time, named like the product's. As an ordinary user it does nothing.
+// A place that the programs under test are in stays as it is.
+class OwnPlaces {
+ public:
+  OwnPlaces();
+  ~OwnPlaces();
+  OwnPlaces(const OwnPlaces&) = delete;
+  OwnPlaces& operator=(const OwnPlaces&) = delete;
+
+ private:
+  // The place, and what is mounted there.
+  std::vector<std::pair<std::string, std::string>> covered_;
 };
 
 // Makes orphans of the boxes children of the test program, so that none escapes its notice.

@@ -41,6 +41,7 @@ int run_all() {
   umask(022);
   signal(SIGPIPE, SIG_IGN);  // a box may end before it has read its input; children get it back
   adopt_orphans();
+  const OwnPlaces places;
   Installation made;
   set_installation(&made);
   auto watcher = std::make_unique<SkipWatcher>();
