@@ -56,12 +56,25 @@ TEST_P(Limits, CountsOfTheCallersUserAreShared) {
   const Outcome watching = probe({}, {"inotify_fill", "100000"});
   EXPECT_THAT(watching, ended_with(EMFILE));
   EXPECT_EQ(lines_after(watching.out, "made "), Words{std::to_string(instances / 4)});
+  EXPECT_THAT(probe({}, {"inotify_share"}), ended_with(0));
   const Outcome signalling = probe({}, {"signal_fill", "200000"});
   EXPECT_THAT(signalling, ended_with(EAGAIN));
   const Words sent = lines_after(signalling.out, "sent ");
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_LT(std::stol(sent.front()), 50'000);
   EXPECT_GT(std::stol(sent.front()), 60);
+}
+
+// The same for watches. They are counted where the share is small enough to be filled.
+TEST_P(Limits, WatchesOfTheCallersUserAreShared) {
+  const long all = std::stol(read_text("/proc/sys/user/max_inotify_watches"));
+  const Outcome told = run({}, {"/bin/cat", "/proc/sys/user/max_inotify_watches"});
+  EXPECT_EQ(told.out, std::to_string(all / 4) + "\n");
+  if (all / 4 > 400'000) return;
+  const Outcome watching =
+      probe({"--disk", "4GiB"}, {"watch_fill", "/tmp", std::to_string(all / 4 + 1)});
+  EXPECT_THAT(watching, ended_with(ENOSPC));
+  EXPECT_EQ(lines_after(watching.out, "watched "), Words{std::to_string(all / 4)});
 }
 
 TEST_P(Limits, ABoxAtItsCountsLeavesTheNextOneItsOwn) {

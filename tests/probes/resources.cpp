@@ -280,6 +280,47 @@ int count_inotify(Args args) {
   return error;
 }
 
+// EBADE when more than half of the inotify instances that a user may have can be made: the rest of
+// what the caller runs would have none left.
+int check_inotify_share(Args) {
+  long all = 0;
+  FILE* file = std::fopen("/proc/sys/fs/inotify/max_user_instances", "re");
+  if (file == nullptr) return errno;
+  const bool is_known = std::fscanf(file, "%ld", &all) == 1;
+  std::fclose(file);
+  if (!is_known) return EIO;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);  // without it the count may end early
+  }
+  long made = 0;
+  while (made <= all && inotify_init1(IN_CLOEXEC) >= 0) ++made;
+  say("made %ld of %ld", made, all);
+  return made > all / 2 ? EBADE : 0;
+}
+
+// DIR LIMIT: watches that many names of DIR, which it makes, until the kernel refuses.
+int count_watches(Args args) {
+  const std::string base = text(args, 0);
+  const long limit = number(args, 1);
+  const int instance = inotify_init1(IN_CLOEXEC);
+  if (instance < 0) return errno;
+  long made = 0;
+  int error = 0;
+  for (; made < limit && error == 0; ++made) {
+    const std::string path = base + "/" + std::to_string(made);
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    close(fd);
+    if (inotify_add_watch(instance, path.c_str(), IN_OPEN) >= 0) continue;
+    error = errno;
+    break;
+  }
+  say("watched %ld", made);
+  return error;
+}
+
 // Queues signals to itself that it does not take, until the kernel refuses.
 int count_signals(Args args) {
   const long limit = number(args, 0);
@@ -296,6 +337,8 @@ int count_signals(Args args) {
 
 constexpr Probe kProbes[] = {
     {"inotify_fill", count_inotify, "LIMIT [hold]: makes inotify instances until refused"},
+    {"inotify_share", check_inotify_share, "checks that it cannot take most inotify instances"},
+    {"watch_fill", count_watches, "DIR LIMIT: makes and watches files until refused"},
     {"signal_fill", count_signals, "LIMIT: queues signals to itself until refused"},
     {"forks", count_forks, "LIMIT: forks children that wait until the kernel refuses"},
     {"fork_bomb", fork_bomb, "forks for ever"},

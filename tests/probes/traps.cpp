@@ -105,6 +105,20 @@ int commit_workflow(Args args) {
   return write_whole(git + "refs/heads/main", kCommitId);
 }
 
+// An index of git (version 2) with one entry, `old`, that is assumed to be unchanged: what becomes
+// of that file git does not show.
+constexpr const char* kHidingIndex =
+    "444952430000000200000001000000000000000000000000000000000000000000000000000081a4000000000000"
+    "000000000000b83836ed8c80558d4e40ea4ac5d69f440533479980036f6c64000000000000004a9ced49ba3fcf26"
+    "39d20a6daf196a1317933720";
+
+// DIR: a repository below DIR with that index.
+int hide_in_index(Args args) {
+  const std::string git = std::string(text(args, 0)) + "/.git/";
+  if (const int error = write_whole(git + "HEAD", "ref: refs/heads/main\n")) return error;
+  return write_whole(git + "index", bytes_of(kHidingIndex));
+}
+
 // DIR: marks of an overlay as a box can forge them, on names that the original has and has not.
 // 0 when all that can be made were; what the kernel refuses is said.
 int forge_marks(Args args) {
@@ -226,6 +240,7 @@ int swap_links(Args args) {
 constexpr Probe kProbes[] = {
     {"traps", make_traps, "DIR FILE...: makes files that programs of the host obey"},
     {"commit_workflow", commit_workflow, "DIR: makes a git commit of a file that is not there"},
+    {"hide_in_index", hide_in_index, "DIR: has git not look at a file"},
     {"forge_marks", forge_marks, "DIR: forges what overlays mean something by"},
     {"odd_names", make_odd_names, "DIR: makes names that speak to terminals"},
     {"read_through_links", read_through_links, "TARGET DIR: reads through links and /proc"},

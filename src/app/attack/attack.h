@@ -43,7 +43,8 @@ struct Attack {
   std::string_view words;  // the probe and its arguments, separated by spaces
   Judge judge = Judge::Refused;
   std::string_view options = "";  // of `glovebox run`, in addition to the policy's
-  std::string_view held = "";     // HeldBack: paths in the workspace, separated by spaces
+  // HeldBack: paths in the workspace, separated by spaces; -PATH is one that the probe removes.
+  std::string_view held = "";
   Where where = Where::Everywhere;
   std::string_view without = "";  // a part of the kernel that is taken from glovebox: kMissing
 };

@@ -81,10 +81,12 @@ Result<Outcome> judge_commit(const Attack& attack, const Ended& made, Boxes& box
   // A box that could not make it has shown nothing about the gate.
   if (made.code != 0) return Outcome{Verdict::NotProven, "it could not be made: " + met(made.code)};
   TRY(const Ended ended, boxes.commit());
-  for (const std::string& held : split_words(attack.held)) {
+  for (const std::string& word : split_words(attack.held)) {
+    const bool is_removal = word.starts_with('-');
+    const std::string held = word.substr(is_removal ? 1 : 0);
     std::error_code problem;
     const auto found = fs::symlink_status(canaries.work() + "/" + held, problem);
-    if (found.type() != fs::file_type::not_found) {
+    if ((found.type() == fs::file_type::not_found) == is_removal) {
       return Outcome{Verdict::Escaped, held + " was taken over"};
     }
     if (ended.output.find(held) == std::string::npos) {

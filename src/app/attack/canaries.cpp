@@ -55,6 +55,8 @@ Result<void> fill_work(const std::string& work, Ids owner) {
     return fail_os(errno, "{}", planted);
   }
   TRY_VOID(make_owned(work + "/.githooks", 0755, owner));
+  TRY_VOID(make_owned(work + "/app", 0755, owner));
+  TRY_VOID(write_owned(work + "/app/.npmrc", "ignore-scripts=true\n", 0644, owner));
   return write_owned(work + "/old", kOldText, 0644, owner);
 }
 
