@@ -264,7 +264,8 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("--policy", options.policy, "NAME of a template, or FILE[#SANDBOX]");
   app.add_option("--if-policy", options.if_policy, "Refuse unless the policy has this digest");
   app.add_option("--allow", options.allow,
-                 "Hand in a capability, KIND=VALUE: read=/srv, env=HOME, memory=1GiB (repeatable)")
+                 "Hand in a capability, KIND=VALUE: read=/srv, env=HOME, syscalls=GROUP, "
+                 "memory=1GiB (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--deny", options.deny, "Take one out of what is handed in (repeatable)")
       ->allow_extra_args(false);

@@ -46,8 +46,7 @@ for program in "$place/example/first_box" "$place/by-pkg-config"; do
   rm -rf "$place/work"
   mkdir "$place/work"
   LD_LIBRARY_PATH=$(dirname "$library") "$program" "$place/work" >"$place/out"
-  expect "$place/out" 'it said: hello from the box'
-  expect "$place/out" 'taken over: added greeting.txt'
+  diff -u "$root/examples/cpp/first_box.out" "$place/out" || fail "$program prints something else than it should"
   expect "$place/work/greeting.txt" 'hello from the box'
   ! LD_LIBRARY_PATH=$(dirname "$library") "$program" not/absolute >"$place/out" 2>&1 ||
     fail "a relative workspace was accepted: $(cat "$place/out")"
