@@ -83,10 +83,9 @@ class SessionManager final : public Manager {
     std::optional<std::chrono::steady_clock::time_point> dead_since{};
     bool is_being_removed = false;
     bool is_being_renewed = false;  // between two boxes
-    // What was asked for, with what is written nowhere: values of variables, an inline policy.
-    // Nothing for a session of a former service.
+    // What was asked for, with values of variables and an inline policy, which are written nowhere.
     std::optional<SessionRequest> asked;
-    KnownPlaces places;  // of that request; none for a session of a former service
+    KnownPlaces places;  // of that request; both are empty for a session of a former service
   };
   using EntryPointer = std::shared_ptr<Entry>;
 
