@@ -5,7 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <thread>
 
 namespace glovebox::test {
@@ -44,8 +44,9 @@ class SessionCommand : public BoxTest {
       const std::string name = entry.path().filename();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
       std::ifstream file(entry.path() / "cmdline");
-      const std::string words((std::istreambuf_iterator<char>(file)), {});
-      if (words.find(config) == std::string::npos) continue;
+      std::ostringstream words;
+      words << file.rdbuf();  // throws nothing when the process has gone meanwhile
+      if (words.str().find(config) == std::string::npos) continue;
       const pid_t pid = std::stoi(name);
       const UniqueFd process = open_pidfd(pid);
       ::kill(pid, signal);
@@ -65,6 +66,7 @@ class SessionCommand : public BoxTest {
     all.insert(all.end(), words.begin(), words.end());
     Settings settings;
     settings.input = input;
+    settings.wrapper = wrapper_;
     settings.environment = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "GLOVEBOX_STATE=" + state()};
     settings.directory = directory_.empty() ? work_ : directory_;
     Running running(all, settings, caller(), "");
@@ -81,6 +83,7 @@ class SessionCommand : public BoxTest {
   }
 
   std::string work_, bin_, directory_;
+  Words wrapper_;
 };
 
 TEST_P(SessionCommand, KeepsItsShellBetweenRuns) {
@@ -218,6 +221,24 @@ TEST_P(SessionCommand, EveryOutputNamesItsDirectory) {
                              Words{"undo"}, Words{"undo"}}) {
     EXPECT_THAT(session(words).err, HasSubstr(", " + work_ + "\n")) << words.front();
   }
+}
+
+TEST_P(SessionCommand, RootIsToldAtTheStartWhatIsNotEnforced) {
+  ROOT_TIER_ONLY();
+  NEEDS(Feature::MemoryCgroup);
+  wrapper_ = {"/usr/bin/unshare",
+              "--mount",
+              "/bin/sh",
+              "-c",
+              "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"",
+              "sh"};
+  const Outcome told = session({"start", "-w", "."});
+  EXPECT_THAT(told, ended_with(0));
+  EXPECT_THAT(told.err, HasSubstr("glovebox: not enforced here: limit.memory: no memory cgroup"));
+  wrapper_.clear();
+  EXPECT_THAT(session({"stop", "--all"}), ended_with(0));
+  end_service(SIGTERM);
+  EXPECT_EQ(session({"start", "-w", "."}).err, "");
 }
 
 TEST_P(SessionCommand, OfSeveralWorkspacesTheOneHereIsMeant) {
