@@ -21,6 +21,7 @@ constexpr std::size_t kSha256Digits = 64;
 constexpr std::size_t kMostLinks = 5;  // of refs that lead to refs, as git has it
 // How often it is looked up whether a branch has a name already; beyond, it counts as new.
 constexpr std::size_t kMostLookups = 200'000;
+constexpr std::size_t kMostTold = 50'000;
 
 bool ends_in_git(std::string_view name) {
   constexpr std::string_view kEnd = ".git";
@@ -31,27 +32,55 @@ bool ends_in_git(std::string_view name) {
   });
 }
 
-bool is_top_of_repository(std::string_view name) {
-  return name == "refs" || name == "objects" || name == "logs" || name == "packed-refs" ||
-         name == "index" || name == "HEAD" || name == "AUTO_MERGE" || name.ends_with("_HEAD");
+// Refs beside HEAD ("ORIG_HEAD", "MERGE_AUTOSTASH"), and notes that are called like those.
+bool is_name_of_root_ref(std::string_view name) {
+  return !name.empty() &&
+         name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_-") == std::string_view::npos;
 }
 
-// Where in a repository a path lies: "refs/heads/main" of ".git/refs/heads/main".
-std::optional<std::string> below_repository(std::string_view name) {
-  bool is_inside = false;
+bool is_directory_of_repository(std::string_view name) {
+  return name == "refs" || name == "objects" || name == "logs";
+}
+
+bool is_in_objects(std::string_view below) {
+  const std::string_view first = below.substr(0, below.find('/'));
+  const bool is_of_loose =
+      first.size() == 2 && first.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return is_of_loose || first == "pack" || first == "info" || first.starts_with("tmp_");
+}
+
+// Whether `rest` is a path from the top of a repository, by the names that are in one.
+bool is_from_top(std::string_view rest) {
+  const std::size_t slash = rest.find('/');
+  const std::string_view first = rest.substr(0, slash);
+  if (slash == std::string_view::npos) {
+    // A file that is called like a directory of git (info/refs) is none of its files.
+    return first == "packed-refs" || first == "index" || is_name_of_root_ref(first);
+  }
+  // A submodule or worktree may be called "objects"; what is in it is not.
+  if (first == "objects") return is_in_objects(rest.substr(slash + 1));
+  return is_directory_of_repository(first);
+}
+
+struct InRepository {
+  std::string below{};      // "refs/heads/main" of ".git/refs/heads/main"
+  bool is_from_top = true;  // otherwise what is behind the first directory called *.git
+};
+
+std::optional<InRepository> find_in_repository(std::string_view name) {
+  std::optional<InRepository> other;
   for (std::size_t start = 0; start < name.size();) {
+    if (other && is_from_top(name.substr(start))) {
+      return InRepository{.below = std::string(name.substr(start))};
+    }
     const std::size_t end = std::min(name.find('/', start), name.size());
     const std::string_view part = name.substr(start, end - start);
-    // A file that is called like a directory of git (info/refs) is none of its files.
-    const bool is_lone_directory =
-        end == name.size() && (part == "refs" || part == "objects" || part == "logs");
-    if (is_inside && is_top_of_repository(part) && !is_lone_directory) {
-      return std::string(name.substr(start));
-    }
-    is_inside = is_inside || ends_in_git(part);
     start = end + 1;
+    if (!other && ends_in_git(part) && start < name.size()) {
+      other = {.below = std::string(name.substr(start)), .is_from_top = false};
+    }
   }
-  return std::nullopt;
+  return other;
 }
 
 // A worktree has its own HEAD and index; everything else is that of the repository it belongs to.
@@ -68,6 +97,18 @@ bool is_of_a_remote(std::string_view below) {
 
 bool is_own_branch(std::string_view name) {
   return name == "HEAD" || name.starts_with("refs/heads/") || name.starts_with("worktrees/");
+}
+
+// Whether git takes the file for a ref, whatever is in it.
+bool is_always_ref(std::string_view below) {
+  return below.starts_with("refs/") || below == "HEAD" || below.ends_with("_HEAD") ||
+         below == "AUTO_MERGE" || below == "MERGE_AUTOSTASH";
+}
+
+// Whether it may be a ref. "refs/replace/" and MERGE_RR are held by name.
+bool is_ref_file(std::string_view below) {
+  return !below.starts_with("objects/") && !below.starts_with("logs/") && below != "index" &&
+         below != "MERGE_RR" && !below.ends_with(".lock") && !below.starts_with("refs/replace/");
 }
 
 // A changed file of a repository.
@@ -118,9 +159,15 @@ class RepositoryJudge {
   }
 
  private:
+  // A name that a rule holds, wherever it is met.
+  struct Finding {
+    std::string key{};
+    Held held{};
+  };
   struct Baseline {
     std::vector<ObjectId> tips{};
     std::set<ObjectId> judged{};
+    std::map<ObjectId, std::vector<Finding>> findings{};  // of those, by commit
   };
 
   std::size_t find_digits() const;
@@ -134,6 +181,7 @@ class RepositoryJudge {
   void judge_object(const RepositoryFile& file);
   void judge_refs(const RepositoryFile& file);
   void judge_log_or_index(const RepositoryFile& file);
+  Result<std::string> read_ref(const RepositoryFile& file) const;
   Result<void> judge_ref(const RepositoryFile& file);
   Result<void> judge_packed(const RepositoryFile& file);
   Result<void> judge_log(const RepositoryFile& file);
@@ -143,7 +191,8 @@ class RepositoryJudge {
                                   const GitIndex& after);
   Result<void> judge_tip(const RepositoryFile& file, const ObjectId& tip);
   Result<std::optional<ObjectId>> follow(std::string name);
-  void judge_name(const RepositoryFile& file, const std::string& holder, NameInTree name);
+  void judge_name(const std::string& holder, NameInTree name, std::vector<Finding>& found);
+  void tell(const RepositoryFile& file, const std::vector<Finding>& findings);
   std::string blob_of(const std::optional<TreeEntry>& entry);
   bool is_known(const NameInTree& name, const std::string& path_in_tree);
 
@@ -162,6 +211,7 @@ class RepositoryJudge {
   std::optional<Baseline> own_;
   std::optional<Baseline> remotes_;
   std::set<std::string> told_;
+  std::set<std::string> told_of_refs_;
   std::size_t lookups_ = 0;
   std::uint64_t budget_ = kMostCheckedBytes;
 };
@@ -233,10 +283,7 @@ void RepositoryJudge::judge_object(const RepositoryFile& file) {
 }
 
 void RepositoryJudge::judge_refs(const RepositoryFile& file) {
-  const bool is_other = file.below.starts_with("objects/") || file.below.starts_with("logs/") ||
-                        file.below == "index" || file.below.ends_with(".lock") ||
-                        file.below.starts_with("refs/replace/");
-  if (is_other) return;
+  if (!is_ref_file(file.below)) return;
   const auto judged = file.below == "packed-refs" ? judge_packed(file) : judge_ref(file);
   if (!judged) hold(file.path, Condition::GitUnreadable, judged.error().message);
 }
@@ -248,8 +295,18 @@ void RepositoryJudge::judge_log_or_index(const RepositoryFile& file) {
   if (!judged) hold(file.path, Condition::GitUnreadable, judged.error().message);
 }
 
+// Any file of a repository is a ref if it begins as one, and ".git/topic" counts more than
+// ".git/refs/heads/topic". Of such a file git reads the first line. Nothing when it is no ref.
+Result<std::string> RepositoryJudge::read_ref(const RepositoryFile& file) const {
+  if (is_always_ref(file.below)) return read_brought(file.path, kLargestRefFile);
+  TRY(UniqueFd opened, brought_.open(file.path));
+  TRY(const RandomBytes bytes, RandomBytes::of_file(std::move(opened)));
+  TRY(const std::string start, bytes.read(0, std::min<std::uint64_t>(bytes.size(), kLongestPath)));
+  return begins_as_ref(start) ? start.substr(0, start.find('\n')) : std::string();
+}
+
 Result<void> RepositoryJudge::judge_ref(const RepositoryFile& file) {
-  TRY(const std::string text, read_brought(file.path, kLargestRefFile));
+  TRY(const std::string text, read_ref(file));
   TRY(const RefFile parsed, parse_ref_file(text));
   if (!parsed.target.empty()) {
     // What another branch of its own is, is judged there.
@@ -300,8 +357,14 @@ Result<void> RepositoryJudge::judge_log(const RepositoryFile& file) {
   TRY(const std::string text, read_brought(file.path, kLargestRefFile));
   const std::string before = read_original(file.path, kLargestRefFile).value_or("");
   const bool goes_on = text.starts_with(before);
-  TRY(const auto ids, parse_reflog(goes_on ? std::string_view(text).substr(before.size())
-                                           : std::string_view(text)));
+  TRY(auto ids, parse_reflog(goes_on ? std::string_view(text).substr(before.size())
+                                     : std::string_view(text)));
+  // Of what the original's log names, much may be gone by now.
+  if (const auto known = parse_reflog(before); known && !goes_on) {
+    std::erase_if(ids, [&](const ObjectId& id) {
+      return std::binary_search(known->begin(), known->end(), id);
+    });
+  }
   for (const ObjectId& id : ids) TRY_VOID(judge_tip(file, id));
   return {};
 }
@@ -311,22 +374,54 @@ Result<void> RepositoryJudge::judge_tip(const RepositoryFile& file, const Object
   const auto is_tip = [&](const ObjectId& id) {
     return std::find(known.tips.begin(), known.tips.end(), id) != known.tips.end();
   };
-  if (is_null_id(tip) || is_tip(tip) || known.judged.contains(tip)) return {};
+  if (is_null_id(tip) || is_tip(tip)) return {};
+  // Unless there is something to tell of this ref as well.
+  if (known.judged.contains(tip) && known.findings.empty()) return {};
   TRY(const ObjectId peeled, history_.peel(tip));
   TRY(const ObjectType type, history_.type_of(peeled));
+  std::vector<Finding> found;
   const auto visit = [&](const ObjectId& id) {
     return [&, id](const NameInTree& name) {
-      judge_name(file, fmt::format("commit {}", id.substr(0, kShortId)), name);
+      judge_name(fmt::format("commit {}", id.substr(0, kShortId)), name, found);
     };
   };
-  if (type == ObjectType::Tree) return history_.visit_tree(peeled, visit(peeled));
+  if (type == ObjectType::Tree) {
+    const auto visited = history_.visit_tree(peeled, visit(peeled));
+    tell(file, found);
+    return visited;
+  }
   if (type != ObjectType::Commit) return {};
   TRY(const auto commits, history_.new_commits(peeled, known.tips));
   for (const ObjectId& commit : commits) {
-    if (!known.judged.insert(commit).second) continue;
-    TRY_VOID(history_.visit_commit(commit, visit(commit)));
+    if (!known.judged.contains(commit)) {
+      found.clear();
+      const auto visited = history_.visit_commit(commit, visit(commit));
+      tell(file, found);
+      TRY_VOID(visited);
+      known.judged.insert(commit);
+      if (known.findings.size() > kMostTold) found.resize(std::min<std::size_t>(found.size(), 1));
+      if (!found.empty()) known.findings.emplace(commit, found);
+    } else if (const auto again = known.findings.find(commit); again != known.findings.end()) {
+      tell(file, again->second);
+    }
   }
   return {};
+}
+
+// Each ref is told by itself, so that who accepts a branch does not accept a tag. A log or an index
+// brings nothing that was not told of a ref.
+void RepositoryJudge::tell(const RepositoryFile& file, const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    const bool is_new = told_.insert(finding.key).second;
+    if (!is_new && !is_ref_file(file.below)) continue;
+    // One hostile name in each of many refs: beyond the bound, one line for each ref.
+    const bool is_one_of_many = told_of_refs_.size() >= kMostTold;
+    if (!told_of_refs_.insert(file.path + (is_one_of_many ? "" : ' ' + finding.key)).second) {
+      continue;
+    }
+    held_.push_back(finding.held);
+    held_.back().path = file.path;
+  }
 }
 
 std::string RepositoryJudge::blob_of(const std::optional<TreeEntry>& entry) {
@@ -337,31 +432,31 @@ std::string RepositoryJudge::blob_of(const std::optional<TreeEntry>& entry) {
 
 // Whether one of the original's own branches has the same at that path.
 bool RepositoryJudge::is_known(const NameInTree& name, const std::string& path_in_tree) {
+  // That some branch never had a file does not say that another may lose it.
+  if (!name.after) return false;
   const Baseline& own = baseline({.path = "", .below = "HEAD"});
   return std::any_of(own.tips.begin(), own.tips.end(), [&](const ObjectId& tip) {
     if (++lookups_ > kMostLookups) return false;
     const auto commit = history_.peel(tip);
     if (!commit) return false;
     const auto entry = history_.find(*commit, path_in_tree);
-    if (!name.after) return !entry;
     return entry && entry->mode == name.after->mode && entry->id == name.after->id;
   });
 }
 
-void RepositoryJudge::judge_name(const RepositoryFile& file, const std::string& holder,
-                                 NameInTree name) {
+void RepositoryJudge::judge_name(const std::string& holder, NameInTree name,
+                                 std::vector<Finding>& found) {
   const std::string in_tree = name.path;
   name.path = join_path(worktree(), in_tree);
   const auto tell = [&](const Held& held) {
+    if (is_known(name, in_tree)) return;
     const std::string id = name.after ? name.after->id : std::string("gone");
-    if (is_known(name, in_tree) || !told_.insert(held.rule + ' ' + in_tree + ' ' + id).second) {
-      return;
-    }
-    held_.push_back({.path = file.path,
-                     .rule = held.rule,
-                     .why = fmt::format("{} {} {}: {}", holder, name.after ? "has" : "removes",
-                                        printable(in_tree), held.why),
-                     .rule_class = held.rule_class});
+    found.push_back(
+        {.key = held.rule + ' ' + in_tree + ' ' + id,
+         .held = {.rule = held.rule,
+                  .why = fmt::format("{} {} {}: {}", holder, name.after ? "has" : "removes",
+                                     printable(in_tree), held.why),
+                  .rule_class = held.rule_class}});
   };
   if (name.after && name.after->mode == kGitlink) {
     const GateRule* rule = find_rule(gate_.rules, Condition::GitSubmoduleCommit);
@@ -419,6 +514,11 @@ Result<void> RepositoryJudge::judge_staged_names(const RepositoryFile& file, con
   std::map<std::string_view, const IndexEntry*> old_entries;
   for (const IndexEntry& entry : before.entries) old_entries.emplace(entry.path, &entry);
   std::set<std::string_view> kept;
+  const auto judge_one = [&](NameInTree name) {
+    std::vector<Finding> findings;
+    judge_name("the index", std::move(name), findings);
+    tell(file, findings);
+  };
   const auto entry_of = [](const IndexEntry& entry) {
     return TreeEntry{.mode = entry.mode, .name = split_path(entry.path).second, .id = entry.id};
   };
@@ -431,7 +531,7 @@ Result<void> RepositoryJudge::judge_staged_names(const RepositoryFile& file, con
       name.before = entry_of(*found->second);
     }
     if (!name.after->is_tree()) {
-      judge_name(file, "the index", std::move(name));
+      judge_one(std::move(name));
       continue;
     }
     // A directory of a sparse index ends in "/".
@@ -439,14 +539,35 @@ Result<void> RepositoryJudge::judge_staged_names(const RepositoryFile& file, con
     if (is_known(name, directory)) continue;
     TRY_VOID(history_.visit_tree(entry.id, [&](NameInTree below) {
       below.path = join_path(directory, below.path);
-      judge_name(file, "the index", std::move(below));
+      judge_one(std::move(below));
     }));
   }
   for (const IndexEntry& entry : before.entries) {
     if (kept.contains(entry.path)) continue;
-    judge_name(file, "the index", {.path = entry.path, .before = entry_of(entry)});
+    judge_one({.path = entry.path, .before = entry_of(entry)});
   }
   return {};
+}
+
+using Repositories = std::map<std::string, std::vector<RepositoryFile>>;  // by directory
+
+// False when the file is one of a repository of which the workspace is only a part, so that the
+// objects are not there to be read. `names` are what the file is called.
+bool add_file(Repositories& repositories, const std::string& path,
+              const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    auto found = find_in_repository(name);
+    if (!found) continue;
+    if (found->below.size() > path.size()) {
+      if (found->is_from_top) return false;
+      found->below = path;
+    }
+    const std::size_t end = path.size() - found->below.size();
+    const std::string dir = path.substr(0, end == 0 ? 0 : end - 1);
+    repositories[common_directory(dir)].push_back({.path = path, .below = found->below});
+    break;
+  }
+  return true;
 }
 
 }  // namespace
@@ -454,23 +575,20 @@ Result<void> RepositoryJudge::judge_staged_names(const RepositoryFile& file, con
 std::vector<Held> judge_repositories(const GitGate& gate, const std::vector<const Change*>& changes,
                                      const OpenBrought& open) {
   std::vector<Held> held;
-  if (find_rule(gate.rules, Condition::GitUnreadable) == nullptr) return held;
+  const GateRule* unreadable = find_rule(gate.rules, Condition::GitUnreadable);
+  if (unreadable == nullptr) return held;
   std::set<std::string> paths;
-  std::map<std::string, std::vector<RepositoryFile>> repositories;
-  for (const Change* change : changes) {
-    if (!change->after.is(NodeType::File) || change->kind == ChangeKind::Refused) continue;
-    for (const std::string& name : names_of(change->path, gate.context.aliases)) {
-      const auto below = below_repository(name);
-      if (!below || below->size() > change->path.size()) continue;
-      const std::size_t end = change->path.size() - below->size();
-      const std::string dir = change->path.substr(0, end == 0 ? 0 : end - 1);
-      repositories[common_directory(dir)].push_back({.path = change->path, .below = *below});
-      break;
-    }
-  }
-  if (repositories.empty()) return held;
+  Repositories repositories;
   for (const Change* change : changes) {
     if (change->after.is(NodeType::File)) paths.insert(change->path);
+    if (!change->after.is(NodeType::File) || change->kind == ChangeKind::Refused) continue;
+    if (add_file(repositories, change->path, names_of(change->path, gate.context.aliases))) {
+      continue;
+    }
+    held.push_back({.path = change->path,
+                    .rule = unreadable->name,
+                    .why = unreadable->why + " (the workspace is a part of a repository)",
+                    .rule_class = std::string(to_text(unreadable->rule_class))});
   }
   const Brought brought{.paths = &paths, .open = open};
   for (const auto& [dir, files] : repositories) {

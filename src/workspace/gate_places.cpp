@@ -1,24 +1,13 @@
 #include "workspace/gate_places.h"
 
+#include "base/file.h"
+#include "workspace/git_refs.h"
+
 #include <algorithm>
-#include <array>
 #include <set>
 
 namespace glovebox::workspace {
 namespace {
-
-// What is in the top directory of a repository and matters to a rule.
-constexpr auto kInRepository = std::to_array<std::string_view>(
-    {"HEAD",         "branches", "commondir", "config",      "config.worktree",
-     "gitdir",       "hooks",    "index",     "info",        "lazygit.yml",
-     "logs",         "modules",  "objects",   "packed-refs", "rebase-apply",
-     "rebase-merge", "refs",     "reftable",  "remotes",     "sequencer",
-     "shallow",      "worktrees"});
-
-bool is_in_repository(std::string_view name) {
-  return std::find(kInRepository.begin(), kInRepository.end(), name) != kInRepository.end() ||
-         name.ends_with("_HEAD") || name.starts_with("sharedindex.");
-}
 
 bool has(BorrowedFd original, const std::string& path, NodeType type) {
   const auto [dir, name] = split_path(path);
@@ -28,14 +17,16 @@ bool has(BorrowedFd original, const std::string& path, NodeType type) {
   return node && node->is(type);
 }
 
-// As git tells one (is_git_directory): a HEAD, objects and refs, or a way to those.
+// As git tells one (is_git_directory), by its HEAD alone: the rest, directories of objects and
+// refs, a box may add, and a repository that was checked in has no empty ones.
 bool is_repository(BorrowedFd original, const std::string& dir) {
-  const bool has_head = has(original, join_path(dir, "HEAD"), NodeType::File) ||
-                        has(original, join_path(dir, "HEAD"), NodeType::Symlink);
-  if (!has_head) return false;
-  return has(original, join_path(dir, "commondir"), NodeType::File) ||
-         (has(original, join_path(dir, "objects"), NodeType::Directory) &&
-          has(original, join_path(dir, "refs"), NodeType::Directory));
+  constexpr std::size_t kLargestHead = std::size_t{64} << 10;
+  const std::string head = join_path(dir, "HEAD");
+  if (has(original, head, NodeType::Symlink)) return true;
+  const auto file = open_regular_beneath(original, head);
+  if (!file) return false;
+  const auto text = read_fd(*file, kLargestHead);
+  return text && begins_as_ref(*text);
 }
 
 bool is_known(const GateRules& rules, std::string_view name) {
@@ -74,11 +65,9 @@ std::vector<Alias> find_repositories(BorrowedFd original, const std::vector<Chan
     const std::string& path = change.path;
     for (std::size_t start = 0; start <= path.size();) {
       const std::size_t end = std::min(path.find('/', start), path.size());
-      const std::string_view name = std::string_view(path).substr(start, end - start);
       const std::string dir = start == 0 ? std::string() : path.substr(0, start - 1);
       start = end + 1;
       if (dir.ends_with(".git") || dir.find(".git/") != std::string::npos) break;
-      if (!is_in_repository(name)) continue;
       if (!looked_at.insert(dir).second) continue;
       if (is_repository(original, dir))
         aliases.push_back({dir, join_path(split_path(dir).first, ".git")});

@@ -243,6 +243,7 @@ TEST_F(Gate, GitConfigIsHeldForExecutingKeysOnly) {
                            "[filter \"f\"]\n clean = x\n",
                            "[core]\n sshCommand = x\n",
                            "[core]\n pager = x\n",
+                           "[delta]\n pager = x\n",
                            "[alias]\n st = !x\n",
                            "[include]\n path = ../x\n",
                            "[credential]\n helper = !x\n",
@@ -289,7 +290,7 @@ TEST_F(Gate, HoldsWhatLessCommonToolsObey) {
   }
 }
 
-// Names that each stand for a family; all are in the examples of the rules too.
+// Names that each stand for a family; some are in the examples of the rules too.
 TEST_F(Gate, KnowsAgentsToolchainsAndBuildServices) {
   for (const char* path : {"AGENTS.md",
                            "CLAUDE.md",

@@ -3,6 +3,7 @@
 #include "base/file.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 namespace glovebox::workspace {
@@ -53,6 +54,19 @@ void read_head(BorrowedFd root, const std::string& dir, const std::string& name,
   if (parsed && parsed->ids.size() == 1) refs.insert_or_assign(name, parsed->ids.front());
 }
 
+// "git checkout -" goes to what the last message of this kind names, if that is a whole id. git
+// does not ask for the tab before a message.
+void add_former_place(std::string_view line, std::set<ObjectId>& ids) {
+  constexpr std::string_view kMoving = "checkout: moving from ";
+  for (std::size_t at = line.find(kMoving); at != std::string_view::npos;
+       at = line.find(kMoving, at + 1)) {
+    const std::string_view from = line.substr(at + kMoving.size());
+    std::string id(from.substr(0, from.find(' ')));
+    std::ranges::transform(id, id.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (is_object_id(id) && !is_null_id(id)) ids.insert(std::move(id));
+  }
+}
+
 Result<UniqueFd> open_listing(BorrowedFd root, const std::string& path) {
   TRY(const UniqueFd dir, open_directory_beneath(root, path));
   return open_directory(dir, ".");
@@ -74,7 +88,10 @@ Result<GitRefs> parse_packed_refs(std::string_view text) {
       return broken("a line of packed-refs that is none");
     }
     if (refs.size() == kMostRefs) return fail(Code::Exhausted, "too many refs");
-    refs.insert_or_assign(std::string(line.substr(space + 1)), ObjectId(line.substr(0, space)));
+    // Of two lines git takes the one that its search meets first, which is not to be foretold.
+    const bool is_first =
+        refs.emplace(std::string(line.substr(space + 1)), ObjectId(line.substr(0, space))).second;
+    if (!is_first) return broken("packed-refs names a ref twice");
   }
   return refs;
 }
@@ -99,6 +116,12 @@ Result<RefFile> parse_ref_file(std::string_view text) {
   return file;
 }
 
+bool begins_as_ref(std::string_view text) {
+  constexpr std::size_t kShortest = 40;  // an id, in letters of any size
+  const std::size_t digits = text.find_first_not_of("0123456789abcdefABCDEF");
+  return text.starts_with("ref:") || std::min(digits, text.size()) >= kShortest;
+}
+
 Result<std::vector<ObjectId>> parse_reflog(std::string_view text) {
   std::set<ObjectId> ids;
   while (!text.empty()) {
@@ -106,9 +129,12 @@ Result<std::vector<ObjectId>> parse_reflog(std::string_view text) {
     const std::size_t first = line.find(' ');
     if (first == std::string_view::npos) return broken("a line of a reflog that is none");
     const std::string_view rest = line.substr(first + 1);
-    const std::string_view id = rest.substr(0, rest.find(' '));
-    if (!is_object_id(id)) return broken("a line of a reflog that is none");
-    if (!is_null_id(id)) ids.emplace(id);
+    // The older one, too: git falls back on it where a log begins.
+    for (const std::string_view id : {line.substr(0, first), rest.substr(0, rest.find(' '))}) {
+      if (!is_object_id(id)) return broken("a line of a reflog that is none");
+      if (!is_null_id(id)) ids.emplace(id);
+    }
+    add_former_place(rest, ids);
     if (ids.size() > kMostLogged) return fail(Code::Exhausted, "a reflog that is too long");
   }
   return std::vector<ObjectId>(ids.begin(), ids.end());

@@ -26,7 +26,11 @@ struct RefFile {
 };
 Result<RefFile> parse_ref_file(std::string_view text);
 
-// The commits that the lines of a reflog lead to, each once.
+// Whether git may take a file with this at its beginning for one of a ref.
+bool begins_as_ref(std::string_view text);
+
+// The commits that the lines of a reflog lead from and to, each once and in order; also those that
+// "git checkout -" goes back to.
 Result<std::vector<ObjectId>> parse_reflog(std::string_view text);
 
 // All refs of the repository at `dir` below `root` that can be read. What cannot is left out.

@@ -1,12 +1,7 @@
 // Held names that travel in a repository: in commits, in the index, under the names of other
 // objects. Made by git itself in a real overlay.
-#include "workspace/fixture.h"
 #include "workspace/gate_places.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cstdlib>
+#include "workspace/git_fixture.h"
 
 #include <fcntl.h>
 
@@ -17,54 +12,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-// Commands of a shell in `dir`, with a git that obeys nothing of the user's. They must succeed.
-void shell(const fs::path& dir, const std::string& commands) {
-  const std::string line =
-      "cd '" + dir.string() +
-      "' && export HOME=/nonexistent GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b "
-      "GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_CONFIG_COUNT=2 "
-      "GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' GIT_CONFIG_KEY_1=gc.auto "
-      "GIT_CONFIG_VALUE_1=0 && set -e && { " +
-      commands + "; }";
-  ASSERT_EQ(std::system(line.c_str()), 0) << commands;
-}
-
-class GitGate : public WorkspaceTest {
- protected:
-  explicit GitGate(std::string name = "origin") : WorkspaceTest(Ground::Memory, std::move(name)) {}
-
-  // A repository with a workflow of its own, two commits, and a branch at the first.
-  void SetUp() override {
-    WorkspaceTest::SetUp();
-    shell(
-        origin(),
-        "git init -q -b main && mkdir -p .github/workflows src && echo ci >.github/workflows/ci.yml"
-        " && echo a >src/a.c && git add . && git commit -qm 1 && git branch old"
-        " && echo b >src/a.c && echo ci2 >.github/workflows/ci.yml && git commit -qam 2");
-  }
-
-  void in_box(const std::string& commands) {
-    begin();
-    in_overlay([&](const fs::path& dir) { shell(dir, commands); });
-  }
-
-  // "build-service .git/refs/heads/main", one for each question.
-  std::vector<std::string> held(const Selection& selection = {}) {
-    std::vector<std::string> lines;
-    whys_.clear();
-    const CommitResult result = commit_all(selection, rules_);
-    EXPECT_THAT(result.conflicts, IsEmpty());
-    for (const Held& one : result.held) {
-      lines.push_back(one.rule + " " + one.path);
-      whys_.push_back(one.why);
-    }
-    return lines;
-  }
-
-  GateRules rules_ = builtin_gate_rules().value();
-  std::vector<std::string> whys_;
-};
 
 TEST_F(GitGate, AnOrdinaryCommitPasses) {
   in_box("echo c >src/a.c && echo new >src/new.c && git add . && git commit -qm 3");
@@ -81,6 +28,46 @@ TEST_F(GitGate, OrdinaryWorkWithBranchesPasses) {
       " && git checkout -q main && git branch -qD topic && git pack-refs --all && git repack -qad");
   EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
   shell(origin(), "git fsck --strict");
+}
+
+TEST_F(GitGate, OrdinaryWorkThatIsNotFinishedPasses) {
+  in_box(
+      "echo x >src/x.c && git add src/x.c && git stash -q && git stash apply -q"
+      " && echo n >src/n.c && git add -N src/n.c && git checkout -q --detach && git commit -qam d"
+      " && git tag light && git tag -a -m 'ref: a message' note && git notes add -m 'a note'"
+      " && git checkout -q main && git checkout -q - && git update-index --index-version 4"
+      " && echo z >src/z.c && git add src/z.c && git cherry-pick --quit");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
+  shell(origin(), "git fsck --strict && test $(git diff --cached --name-only | wc -l) = 1");
+}
+
+TEST_F(GitGate, AMergeWithAConflictPasses) {
+  shell(origin(),
+        "git checkout -q old && echo o >src/o.c && git add . && git commit -qm o"
+        " && echo other >src/a.c && git commit -qam other && git checkout -q main");
+  in_box("! git merge old >/dev/null && git status >/dev/null");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
+  shell(origin(), "git ls-files -u | grep -q src/a.c && test -e .git/MERGE_HEAD");
+}
+
+TEST_F(GitGate, CollectedRepositoriesPass) {
+  shell(origin(),
+        "git checkout -q -b gone && echo g >g && git add g && git commit -qm g && git checkout -q "
+        "main && git branch -qD gone");
+  in_box(
+      "echo c >src/c.c && git add . && git commit -qm 'ref: not one\n\nbody' && git rebase -q old"
+      " && git reflog expire --expire=now --expire-unreachable=now refs/heads/main"
+      " && git -c gc.writeCommitGraph=false gc -q --prune=now && git bisect start HEAD old "
+      ">/dev/null"
+      " && git bisect reset 2>/dev/null");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
+  shell(origin(), "git fsck --strict");
+}
+
+TEST_F(GitGate, ASparseCheckoutsIndexIsRead) {
+  shell(origin(), "git sparse-checkout init --cone --sparse-index && git config core.hooksPath x");
+  in_box("echo t >top.c && git add top.c && git commit -qm t");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
 }
 
 TEST_F(GitGate, ABranchFromAnOlderCommitPasses) {
