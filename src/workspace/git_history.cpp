@@ -10,6 +10,9 @@ constexpr std::size_t kMostTags = 16;
 // An ordinary commit is found to be new by its parent, without a look at any other branch.
 constexpr std::size_t kFewCommits = 256;
 constexpr std::size_t kMostTreesKept = 4096;
+constexpr std::size_t kMostEntriesKept = 500'000;
+constexpr std::size_t kMostNameBytes = std::size_t{128} << 20;  // of whole paths
+constexpr std::size_t kLeastEntry = 24;                         // bytes: mode, name, zero, id
 
 const TreeEntry* find_entry(const std::vector<TreeEntry>& entries, std::string_view name) {
   const auto found = std::find_if(entries.begin(), entries.end(),
@@ -94,8 +97,14 @@ Result<GitCommit> GitHistory::commit(const ObjectId& id) {
 Result<std::shared_ptr<const GitHistory::Entries>> GitHistory::tree(const ObjectId& id) {
   if (const auto found = trees_.find(id); found != trees_.end()) return found->second;
   TRY(const auto object, store_.read(id, ObjectType::Tree));
+  parsed_ += object->data.size() / kLeastEntry;
+  if (parsed_ > kMostParsedEntries) return fail(Code::Exhausted, "more names than are read");
   TRY(Entries entries, parse_tree(object->data, store_.id_digits()));
-  if (trees_.size() == kMostTreesKept) trees_.clear();
+  if (trees_.size() == kMostTreesKept || kept_ + entries.size() > kMostEntriesKept) {
+    trees_.clear();
+    kept_ = 0;
+  }
+  kept_ += entries.size();
   auto kept = std::make_shared<const Entries>(std::move(entries));
   trees_.emplace(id, kept);
   return kept;
@@ -201,6 +210,7 @@ Result<void> GitHistory::compare(const std::string& path, const std::optional<Ob
   Bases before;
   for (const ObjectId& base : bases) {
     TRY(auto read, tree(base));
+    TRY_VOID(step(read->size()));
     before.names.push_back(names_of(*read));
     before.trees.push_back(std::move(read));
   }
@@ -218,7 +228,10 @@ Result<void> GitHistory::compare(const std::string& path, const std::optional<Ob
 }
 
 Result<void> GitHistory::count_entry(const std::string& path, const TreeEntry& entry) {
-  if (++entries_ > kMostTreeEntries) return fail(Code::Exhausted, "more names than are read");
+  name_bytes_ += path.size() + entry.name.size();
+  if (++entries_ > kMostTreeEntries || name_bytes_ > kMostNameBytes) {
+    return fail(Code::Exhausted, "more names than are read");
+  }
   if (path.size() + entry.name.size() + 1 > kLongestPath) {
     return fail(Code::Exhausted, "a path that is too long");
   }

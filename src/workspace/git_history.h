@@ -16,7 +16,8 @@ namespace glovebox::workspace {
 // What is read of a history at most. Beyond, it is Code::Exhausted.
 inline constexpr std::size_t kMostCommits = 50'000;
 inline constexpr std::size_t kMostTreeEntries = 1'000'000;
-inline constexpr std::size_t kMostSteps = 10'000'000;  // of all walks together
+inline constexpr std::size_t kMostSteps = 10'000'000;         // of all walks together
+inline constexpr std::size_t kMostParsedEntries = 4'000'000;  // of all trees that are read
 
 struct NameInTree {
   std::string path{};
@@ -69,6 +70,9 @@ class GitHistory {
   std::unordered_map<ObjectId, GitCommit> commits_;
   std::unordered_map<ObjectId, std::shared_ptr<const Entries>> trees_;
   std::size_t entries_ = 0;
+  std::size_t parsed_ = 0;  // entries of trees
+  std::size_t kept_ = 0;    // of those, in trees_
+  std::size_t name_bytes_ = 0;
   std::size_t steps_ = 0;
 };
 

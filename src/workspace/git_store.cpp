@@ -32,7 +32,12 @@ Result<GitObject> GitStore::read_loose(const ObjectId& id) const {
   const std::string path = join_path(objects_, id.substr(0, 2) + "/" + id.substr(2));
   TRY(const UniqueFd file, open(path));
   TRY(const std::string bytes, read_fd(file, kLargestGitObject));
-  return parse_loose_object(bytes);
+  auto object = parse_loose_object(bytes);
+  // One that breaks off late takes as much work as a whole one.
+  const std::uint64_t size = object ? object->data.size() : kLargestGitObject;
+  if (size > *work_) return fail(Code::Exhausted, "git objects: too much work");
+  *work_ -= size;
+  return object;
 }
 
 Result<void> GitStore::open_pack(const std::string& stem) {

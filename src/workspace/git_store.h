@@ -24,12 +24,15 @@ struct Brought {
 
 class GitStore {
  public:
-  // `objects` is the path of the directory of objects in the workspace.
-  GitStore(std::string objects, const Brought& brought, BorrowedFd original, std::size_t id_digits)
+  // `objects` is the path of the directory of objects in the workspace. No more than `work` bytes
+  // are inflated or put together in all.
+  GitStore(std::string objects, const Brought& brought, BorrowedFd original, std::size_t id_digits,
+           std::uint64_t work = kMostPackWork)
       : objects_(std::move(objects)),
         brought_(brought),
         original_(original),
-        id_digits_(id_digits) {}
+        id_digits_(id_digits),
+        work_(std::make_shared<std::uint64_t>(work)) {}
 
   std::size_t id_digits() const { return id_digits_; }
   // Code::NotFound when neither side has it.
@@ -53,7 +56,7 @@ class GitStore {
   BorrowedFd original_;
   std::size_t id_digits_;
   bool has_packs_ = false;
-  WorkLeft work_ = std::make_shared<std::uint64_t>(kMostPackWork);
+  WorkLeft work_;
   std::map<std::string, GitPack> packs_;  // by path without ".pack" and ".idx"
 };
 
