@@ -227,6 +227,26 @@ Result<void> check_spelling(std::string_view pattern) {
   return {};
 }
 
+// What ripgrep reads in another way than component by component.
+Result<void> check_suffix(std::string_view suffix) {
+  constexpr std::string_view kBlank = " \t\r\n\v\f";
+  if (kBlank.find(suffix.back()) != std::string_view::npos) {
+    return fail(Code::Unsupported, "it ends in a space, which ripgrep cuts off");
+  }
+  for (std::size_t at = 0; at < suffix.size(); ++at) {
+    if (suffix[at] == '\\') {
+      ++at;
+    } else if (suffix[at] == '[') {
+      const std::size_t end = skip_class(suffix, at);
+      if (suffix.substr(at, end - at).find('/') != std::string_view::npos) {
+        return fail(Code::Unsupported, "it has a '/' in brackets");
+      }
+      at = end;
+    }
+  }
+  return {};
+}
+
 Error refusal(std::string_view pattern, Error problem) {
   problem.message =
       fmt::format("cannot enforce deny glob {}: {}", quoted(pattern), problem.message);
@@ -276,6 +296,7 @@ Result<DenyGlob> DenyGlob::parse(std::string_view pattern, std::span<const std::
     }
     if (glob.root_.empty()) return fail(Code::Unsupported, "it begins at the root directory");
     if (suffix.empty()) return {};
+    TRY_VOID(check_suffix(suffix));
     TRY(const std::vector<std::string> texts, without_braces(suffix));
     for (const std::string& text : texts) {
       for (const Unit unit : {Unit::Byte, Unit::Character}) {

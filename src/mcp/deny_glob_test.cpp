@@ -90,6 +90,11 @@ TEST(DenyGlob, WhatCannotBeReadIsRefusedByName) {
   EXPECT_THAT(refusal("/**/x"), HasSubstr("begins at the root directory"));
   EXPECT_THAT(refusal("/ws/*/../x"), HasSubstr("'..' is not taken"));
   EXPECT_THAT(refusal("*.env"), HasSubstr("not absolute"));
+  EXPECT_THAT(refusal("/ws/*.env "), HasSubstr("ends in a space"));
+  EXPECT_THAT(refusal("/ws/*.env\\ "), HasSubstr("ends in a space"));
+  EXPECT_THAT(refusal("/ws/*\t"), HasSubstr("ends in a space"));
+  EXPECT_THAT(refusal("/ws/x[/a]y"), HasSubstr("a '/' in brackets"));
+  EXPECT_THAT(refusal("/ws/[b][!/a]y"), HasSubstr("a '/' in brackets"));
   EXPECT_THAT(refusal("/ws/*\\"), HasSubstr("backslash"));
   EXPECT_THAT(refusal("/ws/*{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"), HasSubstr("more than 64"));
 }

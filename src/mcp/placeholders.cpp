@@ -3,6 +3,7 @@
 #include "base/file.h"
 
 #include <cerrno>
+#include <filesystem>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -31,7 +32,9 @@ bool is_same(BorrowedFd parent, const std::string& name, BorrowedFd directory) {
 
 bool is_placeholder(const std::string& path) {
   struct stat info{};
-  return ::lstat(path.c_str(), &info) == 0 && is_marked(info);
+  if (::lstat(path.c_str(), &info) != 0 || !is_marked(info)) return false;
+  std::error_code problem;  // what cannot be listed is not known to be empty
+  return std::filesystem::is_empty(path, problem) && !problem;
 }
 
 void remove_placeholder(const std::string& path) {

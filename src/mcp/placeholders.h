@@ -21,6 +21,8 @@
 
 namespace glovebox::mcp {
 
+// A directory with the mark in which there is nothing. What is in one is the user's, and a rule
+// that denies it counts.
 bool is_placeholder(const std::string& path);
 // Removes one that is empty and that no server holds any more.
 void remove_placeholder(const std::string& path);
