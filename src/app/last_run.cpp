@@ -151,16 +151,21 @@ Result<void> forget_layer(const workspace::LayerFacts& layer) {
 
 Result<void> remember_without_layer(const std::string& workspace, Outcome outcome,
                                     const std::vector<std::string>& command) {
+  const auto state = state_directory();
+  std::error_code problem;
+  if (!state || !std::filesystem::exists(*state, problem)) return {};
   const std::vector<LastRun> before = runs_at_or_above(workspace);
-  if (before.empty()) return {};
-  const bool is_known = before.front().workspace == workspace;
+  const bool is_known = !before.empty() && before.front().workspace == workspace;
   LastRun run = is_known ? before.front() : LastRun{};
   run.workspace = workspace;
   run.outcome = outcome;
   run.layer.clear();
   run.program = program_of(command);
-  run.at = std::max(now(), std::ranges::max(before, {}, &LastRun::at).at + 1);
-  return write(run);
+  run.at = now();
+  for (const LastRun& other : before) run.at = std::max(run.at, other.at + 1);
+  TRY_VOID(write(run));
+  if (!is_known) collect_last_runs();
+  return {};
 }
 
 Result<void> remember_commit(const workspace::LayerFacts& layer) {

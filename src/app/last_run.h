@@ -39,7 +39,8 @@ Result<void> remember_run(const workspace::LayerFacts& layer,
                           const std::vector<std::string>& command);
 // That run is over and its layer is gone, for nothing was changed.
 Result<void> forget_layer(const workspace::LayerFacts& layer);
-// A run that has no layer there, for whatever reason. Where no run is known nothing is written.
+// A run that has no layer there, for whatever reason. It is remembered also where no run is known:
+// a session may have left something behind there. Without a state directory there is no `last`.
 Result<void> remember_without_layer(const std::string& workspace, LastRun::Outcome outcome,
                                     const std::vector<std::string>& command);
 Result<void> remember_commit(const workspace::LayerFacts& layer);

@@ -26,11 +26,6 @@ struct Place {
   UniqueFd no_service;  // Sessions: no service has the directory, nor takes it while this lives
 };
 
-bool is_state_of_service(const std::string& directory) {
-  std::error_code problem;
-  return std::filesystem::exists(directory + "/sessions.db", problem);
-}
-
 Result<Place> open_sessions_place(const std::string& state) {
   Place place{.root = {}, .whose = Whose::Sessions, .no_service = {}};
   TRY(place.root, workspace::open_layer_root(state + "/layers"));
@@ -68,7 +63,9 @@ Result<std::vector<ListedLayer>> list_place(const Place& place) {
     if (place.whose == Whose::Sessions) {
       const auto layer = workspace::open_layer(place.root, listed.facts.id);
       if (!layer) continue;  // removed meanwhile
-      TRY(listed.kept, workspace::read_kept(*layer));
+      // A mark that cannot be read is a mark.
+      listed.kept =
+          workspace::read_kept(*layer).value_or(workspace::Kept{.at = listed.facts.created});
       if (!listed.kept && !place.no_service) continue;
     }
     found.push_back(std::move(listed));

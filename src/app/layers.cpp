@@ -70,6 +70,11 @@ Result<std::string> state_directory() {
               "--workspace DIR:rw)");
 }
 
+bool is_state_of_service(const std::string& directory) {
+  std::error_code problem;
+  return std::filesystem::exists(directory + "/sessions.db", problem);
+}
+
 Result<std::string> secrets_directory() {
   const char* chosen = std::getenv("GLOVEBOX_SECRETS");
   if (chosen != nullptr && *chosen == '/') return std::string(chosen);
@@ -151,7 +156,10 @@ Result<std::string> RunLayer::finish() {
     TRY_VOID(workspace::settle(layer_, upper));
   }
   hold_.reset();
-  TRY_VOID(workspace::collect_layers(root_, workspace::Retention{}));
+  TRY(const std::string state, state_directory());
+  if (!is_state_of_service(state)) {
+    TRY_VOID(workspace::collect_layers(root_, workspace::Retention{}));
+  }
   collect_last_runs();
   return summary(changed, layer_.facts());
 }

@@ -15,6 +15,8 @@ namespace glovebox::app {
 // $GLOVEBOX_STATE, else for root /var/lib/glovebox, else $XDG_STATE_HOME/glovebox or
 // ~/.local/state/glovebox. Refused when none of them is known.
 Result<std::string> state_directory();
+// Whether a service has its sessions there. Then it decides which layers are too many.
+bool is_state_of_service(const std::string& directory);
 Result<workspace::LayerRoot> open_layers();
 // $GLOVEBOX_SECRETS, else `secrets` in the state directory.
 Result<std::string> secrets_directory();

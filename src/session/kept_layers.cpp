@@ -23,23 +23,36 @@ Result<void> KeptLayers::load(const workspace::LayerRoot& root) {
     if (!layer) continue;
     const auto kept = workspace::read_kept(*layer);
     // A mark that cannot be read is a mark.
-    if (!kept || *kept) add(facts);
+    if (!kept || *kept) add(facts, kept ? (*kept)->at : facts.created);
   }
   return {};
 }
 
 std::vector<std::string> KeptLayers::take(const std::string& layer) {
-  const auto found = below_.find(layer);
-  if (found == below_.end()) return {};
+  const auto found = layers_.find(layer);
+  if (found == layers_.end()) return {};
   std::vector<std::string> ids{layer};
-  ids.insert(ids.end(), found->second.begin(), found->second.end());
-  below_.erase(found);
+  const std::vector<std::string>& below = found->second.below;
+  ids.insert(ids.end(), below.begin(), below.end());
+  layers_.erase(found);
   return ids;
 }
 
+std::string KeptLayers::oldest() const {
+  const auto found =
+      std::ranges::min_element(layers_, {}, [](const auto& one) { return one.second.at; });
+  return found == layers_.end() ? "" : found->first;
+}
+
+std::int64_t KeptLayers::time_of_next(std::int64_t now) const {
+  for (const auto& [id, one] : layers_) now = std::max(now, one.at + 1);
+  return now;
+}
+
 bool KeptLayers::uses(std::string_view layer) const {
-  return below_.contains(layer) || std::ranges::any_of(below_, [&](const auto& one) {
-           return std::ranges::find(one.second, layer) != one.second.end();
+  return layers_.contains(layer) || std::ranges::any_of(layers_, [&](const auto& one) {
+           const std::vector<std::string>& below = one.second.below;
+           return std::ranges::find(below, layer) != below.end();
          });
 }
 

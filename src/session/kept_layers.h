@@ -21,16 +21,25 @@ class KeptLayers {
   // Those with a mark, of all owners. Blocks.
   Result<void> load(const workspace::LayerRoot& root);
 
-  void add(const workspace::LayerFacts& layer) { below_.insert_or_assign(layer.id, layer.below); }
+  // `at` is when it was left behind.
+  void add(const workspace::LayerFacts& layer, std::int64_t at) {
+    layers_.insert_or_assign(layer.id, One{.at = at, .below = layer.below});
+  }
   // Takes it out and returns it with what it stands on.
   std::vector<std::string> take(const std::string& layer);
   // Whether it is one of them, or one of them stands on it.
   bool uses(std::string_view layer) const;
-  // The one that was made first; empty when there is none.
-  std::string oldest() const { return below_.empty() ? "" : below_.begin()->first; }
+  // The one that was left behind first; empty when there is none.
+  std::string oldest() const;
+  // `now`, or a time just after the newest when the clock was set back.
+  std::int64_t time_of_next(std::int64_t now) const;
 
  private:
-  std::map<std::string, std::vector<std::string>, std::less<>> below_;  // ids sort by time
+  struct One {
+    std::int64_t at = 0;
+    std::vector<std::string> below{};
+  };
+  std::map<std::string, One, std::less<>> layers_;
 };
 
 // Marks the layers that hold changes, on the disk, and returns them. One whose changes cannot be

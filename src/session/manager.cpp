@@ -54,8 +54,8 @@ Result<void> mark_formerly_kept(const workspace::LayerRoot& root, Store& store) 
   for (const std::string& id : ids) {
     const auto layer = workspace::open_layer(root, id);
     if (!layer) continue;
-    TRY(const auto kept, workspace::read_kept(*layer));
-    if (!kept) TRY_VOID(workspace::mark_kept(*layer, {.at = layer->facts().created}));
+    const auto kept = workspace::read_kept(*layer);
+    if (kept && !*kept) TRY_VOID(workspace::mark_kept(*layer, {.at = layer->facts().created}));
   }
   return {};
 }

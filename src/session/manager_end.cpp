@@ -92,15 +92,14 @@ asio::awaitable<Result<LeftBehind>> SessionManager::keep_layers(EntryPointer ent
   for (const WorkspaceInfo& place : entry->record.info.workspaces) {
     if (!place.layer_id.empty()) layers.push_back(opener(*entry, place.layer_id));
   }
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const workspace::Kept mark{
-      .session = entry->record.info.id,
-      .owner = owner_of(entry->record.info.effective),
-      .at = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()};
+  const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  const workspace::Kept mark{.session = entry->record.info.id,
+                             .owner = owner_of(entry->record.info.effective),
+                             .at = kept_layers_.time_of_next(now.count())};
   const auto work = [layers = std::move(layers), mark] { return keep_changed(layers, mark); };
   auto kept = co_await on_pool(pool_, work);
   if (!kept) co_return kept;
-  for (const KeptLayer& one : *kept) kept_layers_.add(one.layer);
+  for (const KeptLayer& one : *kept) kept_layers_.add(one.layer, mark.at);
   co_return kept;
 }
 

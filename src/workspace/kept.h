@@ -25,8 +25,8 @@ Result<void> mark_kept(const Layer& layer, const Kept& kept);
 // Nothing without a mark.
 Result<std::optional<Kept>> read_kept(const Layer& layer);
 
-// Ids of marked layers that are older than that, or more than so many of one owner, the oldest
-// first. Age is told as by collect_layers().
+// Ids of marked layers that are older than that, or more than so many of one owner; those that were
+// left behind first come first. Age is told as by collect_layers().
 Result<std::vector<std::string>> expired_kept(const LayerRoot& root, const Retention& keep);
 
 }  // namespace glovebox::workspace

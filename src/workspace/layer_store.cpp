@@ -136,16 +136,22 @@ Result<void> remove_layer(const LayerRoot& root, std::string_view id) {
 
 Result<std::vector<std::string>> expired_kept(const LayerRoot& root, const Retention& keep) {
   TRY(const auto layers, list_layers(root));
-  std::map<std::string, std::size_t> count_of;  // by owner
-  std::vector<std::string> expired;
-  const std::int64_t oldest = now() - keep.max_age.count() * kSecond;
+  std::vector<std::pair<Kept, LayerFacts>> marked;
   for (const LayerFacts& facts : layers) {
     const auto layer = open_layer(root, facts.id);
     if (!layer) continue;  // removed meanwhile
-    TRY(const auto kept, read_kept(*layer));
-    if (!kept) continue;
-    bool is_expired = ++count_of[kept->owner] > keep.max_count;
-    if (!is_expired && kept->at < oldest) {
+    // A mark that cannot be read is a mark.
+    const auto kept = read_kept(*layer).value_or(Kept{.at = facts.created});
+    if (kept) marked.emplace_back(*kept, facts);
+  }
+  // What was left last, not what was begun last: a session may have lived for weeks.
+  std::ranges::stable_sort(marked, std::greater<>(), [](const auto& one) { return one.first.at; });
+  std::map<std::string, std::size_t> count_of;  // by owner
+  std::vector<std::string> expired;
+  const std::int64_t oldest = now() - keep.max_age.count() * kSecond;
+  for (const auto& [kept, facts] : marked) {
+    bool is_expired = ++count_of[kept.owner] > keep.max_count;
+    if (!is_expired && kept.at < oldest) {
       TRY(is_expired, may_be_older(root, facts, keep.max_age));
     }
     if (is_expired) expired.push_back(facts.id);

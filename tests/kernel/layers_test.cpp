@@ -182,6 +182,21 @@ TEST_P(Layers, LastIsThatOfTheWorkspaceHere) {
   EXPECT_THAT(nowhere.err, HasSubstr("no run in /"));
 }
 
+// A service decides by itself which of its layers are too many.
+TEST_P(Layers, ARunDoesNotCollectTheLayersOfAService) {
+  in_box("echo one > one");
+  ASSERT_EQ(layers(), 1u);
+  const std::string first = fs::directory_iterator(state_ + "/layers")->path();
+  const std::string draft = state_ + "/layers/.removing-" + fs::path(first).filename().string();
+  fs::rename(first, draft);
+  write_text(state_ + "/sessions.db", "");
+  in_box("echo two > two");
+  EXPECT_TRUE(fs::exists(draft));
+  fs::remove(state_ + "/sessions.db");
+  in_box("echo three > three");
+  EXPECT_FALSE(fs::exists(draft));
+}
+
 TEST_P(Layers, LastIsTheNewestOfWorkspacesAtOrAboveHere) {
   const std::string inner = make_tree("work/inner");
   const std::string below = make_directory("work/inner/below");

@@ -171,6 +171,17 @@ TEST_P(SessionCommand, StopKeepsWhatWasNotCommitted) {
   EXPECT_FALSE(fs::exists(work_ + "/new"));
 }
 
+// Though no run had been there before.
+TEST_P(SessionCommand, ARunWithoutALayerIsTheLastAfterASession) {
+  ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
+  EXPECT_EQ(in_session("echo made >new").code, 0);
+  ASSERT_THAT(session({"stop"}), ended_with(0));
+  ASSERT_THAT(command({"run", "-w", work_ + ":ro", "--", "true"}), ended_with(0));
+  const Outcome nothing = command({"commit", "last"});
+  EXPECT_THAT(nothing, ended_with(125));
+  EXPECT_THAT(nothing.err, HasSubstr("the last run changed nothing"));
+}
+
 TEST_P(SessionCommand, StopDiscardsOnlyWhenTold) {
   ASSERT_THAT(session({"start", "-w", work_}), ended_with(0));
   EXPECT_EQ(in_session("echo made >new").code, 0);

@@ -1,4 +1,5 @@
 #include "workspace/fixture.h"
+#include "workspace/kept.h"
 #include "workspace/layer_json.h"
 
 #include <gmock/gmock.h>
@@ -92,6 +93,31 @@ TEST_F(LayerTest, WhatIsHeldIsNotDoomedAndWhatIsDoomedIsCollected) {
   ASSERT_TRUE(doom_layer(root(), id));
   ASSERT_TRUE(collect_layers(root(), {}));
   EXPECT_FALSE(fs::exists(temp().path("layers/.removing-" + id)));
+}
+
+// A session that lived long leaves a layer that is older than those of sessions after it.
+TEST_F(LayerTest, WhatWasLeftBehindLastStaysLongest) {
+  begin();
+  const std::string long_lived = layer().facts().id;
+  begin();
+  const std::string early = layer().facts().id;
+  const std::int64_t now = layer().facts().created;
+  ASSERT_TRUE(mark_kept(layer(), {.session = "e", .owner = "o", .at = now}));
+  const auto opened = open_layer(root(), long_lived);
+  ASSERT_TRUE(mark_kept(*opened, {.session = "l", .owner = "o", .at = now + 1}));
+  EXPECT_THAT(*expired_kept(root(), {.max_count = 1}), testing::ElementsAre(early));
+}
+
+TEST_F(LayerTest, AMarkThatCannotBeReadIsAMark) {
+  begin();
+  const std::string broken = layer().facts().id;
+  write_file(temp().path("layers/" + broken + "/kept.json"), "{");
+  begin();
+  ASSERT_TRUE(mark_kept(layer(), {.owner = "o", .at = layer().facts().created}));
+  EXPECT_THAT(*expired_kept(root(), {.max_count = 1}), testing::IsEmpty()) << "other owners";
+  ::usleep(10'000);
+  EXPECT_THAT(*expired_kept(root(), {.max_age = std::chrono::seconds(0)}),
+              testing::ElementsAre(broken, layer().facts().id));
 }
 
 TEST(LayerRoot, GivesEachLayerAPlaceOfItsOwnOnTheDisk) {
