@@ -64,6 +64,16 @@ TEST_F(GitGate, CollectedRepositoriesPass) {
   shell(origin(), "git fsck --strict");
 }
 
+// As by "git reflog expire": what the first line left comes from was pruned long ago.
+TEST_F(GitGate, ALogThatWasCutPasses) {
+  shell(origin(),
+        "z=0000000000000000000000000000000000000000 o=1111111111111111111111111111111111111111"
+        " && who='a <a@b> 1700000000 +0000' && l=.git/logs/refs/heads/old"
+        " && echo \"$z $o $who\" >$l && echo \"$o $(git rev-parse old) $who\" >>$l");
+  in_box("sed -i 1d .git/logs/refs/heads/old");
+  EXPECT_THAT(held(), IsEmpty()) << testing::PrintToString(whys_);
+}
+
 TEST_F(GitGate, ASparseCheckoutsIndexIsRead) {
   shell(origin(), "git sparse-checkout init --cone --sparse-index && git config core.hooksPath x");
   in_box("echo t >top.c && git add top.c && git commit -qm t");
