@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 LAYERS = [
-    "base", "authority", "policy", "host", "plan", "launch", "guest", "workspace", "checkpoint",
-    "egress", "backend", "session", "library", "observe", "serve", "mcp", "app",
+    "base", "async", "authority", "policy", "host", "plan", "launch", "guest", "workspace",
+    "request", "checkpoint", "egress", "python", "session", "library", "observe", "http", "serve",
+    "mcp", "client", "doctor", "cli", "attack", "app",
 ]
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 SOURCES = {".h", ".cpp"}

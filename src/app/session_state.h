@@ -1,10 +1,9 @@
 // Sessions as files, for the commands that write, read and carry them.
 #pragma once
 
-#include "checkpoint/key.h"
-
 #include "app/client/http_client.h"
 #include "app/session_options.h"
+#include "checkpoint/key.h"
 
 #include <string>
 

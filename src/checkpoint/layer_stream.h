@@ -7,7 +7,6 @@
 #pragma once
 
 #include "checkpoint/records.h"
-
 #include "workspace/layer.h"
 
 #include <functional>

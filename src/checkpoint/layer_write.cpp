@@ -1,6 +1,5 @@
-#include "checkpoint/layer_stream.h"
-
 #include "base/file.h"
+#include "checkpoint/layer_stream.h"
 #include "workspace/text.h"
 
 #include <algorithm>

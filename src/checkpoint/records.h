@@ -12,9 +12,8 @@
 // paths.
 #pragma once
 
-#include "checkpoint/sealed_stream.h"
-
 #include "base/result.h"
+#include "checkpoint/sealed_stream.h"
 
 #include <cstdint>
 #include <map>

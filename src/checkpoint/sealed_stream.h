@@ -9,11 +9,10 @@
 // Both sides hold a few buffers of fixed size, whatever the size of the file.
 #pragma once
 
-#include "checkpoint/header.h"
-#include "checkpoint/key.h"
-
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "checkpoint/header.h"
+#include "checkpoint/key.h"
 
 #include <functional>
 #include <memory>

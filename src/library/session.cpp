@@ -3,7 +3,6 @@
 #include "library/host.h"
 #include "library/output.h"
 #include "library/request.h"
-
 #include "session/co_try.h"
 
 namespace glovebox {

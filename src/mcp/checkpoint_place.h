@@ -6,10 +6,9 @@
 // directory or the key.
 #pragma once
 
-#include "checkpoint/key.h"
-
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "checkpoint/key.h"
 
 #include <cstdint>
 #include <string>

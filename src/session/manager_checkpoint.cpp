@@ -1,7 +1,6 @@
 // Sessions as files: checkpoint and restore.
-#include "checkpoint/layer_stream.h"
-
 #include "base/file.h"
+#include "checkpoint/layer_stream.h"
 #include "session/co_try.h"
 #include "session/count.h"
 #include "session/pool.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "checkpoint/layer_stream.h"
-
 #include "session/prepare.h"
 #include "session/state.h"
 

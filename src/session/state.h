@@ -1,10 +1,9 @@
 // What can be asked about the state of sessions: recycle, fork, checkpoint, restore.
 #pragma once
 
-#include "checkpoint/key.h"
-
 #include "authority/authority_set.h"
 #include "base/unique_fd.h"
+#include "checkpoint/key.h"
 #include "session/snapshot.h"
 #include "session/spool_room.h"
 
