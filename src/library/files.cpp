@@ -1,7 +1,7 @@
 #include "library/files.h"
 
+#include "async/co_try.h"
 #include "base/file.h"
-#include "session/co_try.h"
 #include "session/file_job.h"
 
 #include <cerrno>

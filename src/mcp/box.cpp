@@ -1,6 +1,6 @@
 #include "mcp/box.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 #include "session/directories.h"
 
 #include <array>

@@ -1,7 +1,7 @@
 // Boxes that begin where another was: forks and checkpoints.
+#include "async/co_try.h"
+#include "async/on_pool.h"
 #include "mcp/box.h"
-#include "session/co_try.h"
-#include "session/pool.h"
 
 #include <algorithm>
 

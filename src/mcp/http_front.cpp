@@ -1,12 +1,12 @@
 #include "mcp/http_front.h"
 
+#include "async/event.h"
 #include "base/file.h"
+#include "base/uuid.h"
 #include "mcp/rpc.h"
 #include "serve/auth.h"
 #include "serve/http/listener.h"
 #include "serve/http/server.h"
-#include "session/uuid.h"
-#include "session/wakeup.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

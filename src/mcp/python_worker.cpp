@@ -1,7 +1,7 @@
 // Python: one process in the box, which executes cells as they come.
+#include "async/event.h"
 #include "mcp/worker.h"
 #include "mcp/worker_frames.h"
-#include "session/wakeup.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

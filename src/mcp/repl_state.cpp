@@ -1,6 +1,6 @@
 // Sessions that begin where this one is, and this one as a file.
+#include "async/co_try.h"
 #include "mcp/repl.h"
-#include "session/co_try.h"
 
 namespace glovebox::mcp {
 

@@ -1,6 +1,6 @@
 // The tool `session`: several sessions with names, forks of them, and sessions as files.
+#include "async/co_try.h"
 #include "mcp/server.h"
-#include "session/co_try.h"
 
 #include <boost/json/serialize.hpp>
 

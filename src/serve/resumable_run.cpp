@@ -1,8 +1,8 @@
 #include "serve/resumable_run.h"
 
+#include "base/uuid.h"
 #include "serve/handlers.h"
 #include "serve/until_gone.h"
-#include "session/uuid.h"
 
 #include <boost/asio/detached.hpp>
 

@@ -8,10 +8,10 @@
 // The loop's thread only.
 #pragma once
 
+#include "async/event.h"
 #include "serve/http/exchange.h"
 #include "serve/replay_buffer.h"
 #include "serve/run_order.h"
-#include "session/wakeup.h"
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>

@@ -1,7 +1,7 @@
 // Background runs of a BoxSession.
+#include "async/co_try.h"
+#include "base/uuid.h"
 #include "session/box_run.h"
-#include "session/co_try.h"
-#include "session/uuid.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

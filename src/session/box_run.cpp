@@ -1,6 +1,6 @@
 #include "session/box_run.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 #include "session/read_buffer.h"
 
 #include <boost/asio/post.hpp>

@@ -1,9 +1,9 @@
 #include "session/box_session.h"
 
+#include "async/co_try.h"
 #include "launch/child/message.h"
 #include "launch/launcher.h"
 #include "launch/packet.h"
-#include "session/co_try.h"
 #include "session/start_message.h"
 #include "workspace/image.h"
 

@@ -11,12 +11,12 @@
 //   Over       every waiting coroutine has its error
 #pragma once
 
+#include "async/event.h"
+#include "async/nonblocking_fd.h"
 #include "launch/client.h"
 #include "session/live_session.h"
 #include "session/networks.h"
-#include "session/ready_fd.h"
 #include "session/turn_queue.h"
-#include "session/wakeup.h"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>

@@ -1,8 +1,8 @@
 // Events to all who watch. The loop's thread only.
 #pragma once
 
+#include "async/event.h"
 #include "session/event.h"
-#include "session/wakeup.h"
 
 #include <deque>
 #include <functional>

@@ -1,7 +1,7 @@
 #include "session/launcher_line.h"
 
+#include "async/co_try.h"
 #include "base/file.h"
-#include "session/co_try.h"
 
 #include <cerrno>
 #include <csignal>

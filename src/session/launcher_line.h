@@ -5,10 +5,10 @@
 // request for a box starts another. The loop's thread only, and the launcher dies with that thread.
 #pragma once
 
+#include "async/event.h"
 #include "launch/client.h"
 #include "session/parked_use.h"
 #include "session/turn_queue.h"
-#include "session/wakeup.h"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 

@@ -1,6 +1,6 @@
 #include "session/live_session.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 
 #include <array>
 

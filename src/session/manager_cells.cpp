@@ -1,8 +1,8 @@
 // Cells: Python sessions in a worker, alone in it or with others of the same owner and authority.
+#include "async/co_try.h"
+#include "base/uuid.h"
 #include "plan/make_plan.h"
-#include "session/co_try.h"
 #include "session/session_manager.h"
-#include "session/uuid.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

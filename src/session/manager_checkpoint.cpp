@@ -1,9 +1,9 @@
 // Sessions as files: checkpoint and restore.
+#include "async/co_try.h"
+#include "async/on_pool.h"
+#include "async/scoped_count.h"
 #include "base/file.h"
 #include "checkpoint/layer_stream.h"
-#include "session/co_try.h"
-#include "session/count.h"
-#include "session/pool.h"
 #include "session/restore_stream.h"
 #include "session/session_manager.h"
 

@@ -1,10 +1,10 @@
 // How a session begins, and what its box tells later.
-#include "session/co_try.h"
-#include "session/count.h"
-#include "session/pool.h"
+#include "async/co_try.h"
+#include "async/on_pool.h"
+#include "async/scoped_count.h"
+#include "base/uuid.h"
 #include "session/prove.h"
 #include "session/session_manager.h"
-#include "session/uuid.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -1,6 +1,6 @@
 // How sessions end and are forgotten.
-#include "session/co_try.h"
-#include "session/pool.h"
+#include "async/co_try.h"
+#include "async/on_pool.h"
 #include "session/session_manager.h"
 #include "workspace/text.h"
 

@@ -1,9 +1,9 @@
 // Forks: several sessions that go on from where one is.
+#include "async/co_try.h"
+#include "async/gather.h"
+#include "async/on_pool.h"
 #include "host/resolve_authority.h"
-#include "session/co_try.h"
-#include "session/pool.h"
 #include "session/session_manager.h"
-#include "session/together.h"
 #include "workspace/diff.h"
 
 #include <algorithm>

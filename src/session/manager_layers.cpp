@@ -1,7 +1,7 @@
 // What a session's boxes changed: diff, commit, undo.
+#include "async/co_try.h"
+#include "async/on_pool.h"
 #include "base/file.h"
-#include "session/co_try.h"
-#include "session/pool.h"
 #include "session/session_manager.h"
 #include "workspace/branches.h"
 #include "workspace/diff.h"

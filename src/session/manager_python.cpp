@@ -1,9 +1,9 @@
 // Python sessions: boxes with an interpreter in them, made ahead of need. Cells are in
 // manager_cells.cpp.
+#include "async/co_try.h"
+#include "base/uuid.h"
 #include "plan/make_plan.h"
-#include "session/co_try.h"
 #include "session/session_manager.h"
-#include "session/uuid.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -1,8 +1,8 @@
 // Snapshots of sessions, and fresh boxes for them.
+#include "async/co_try.h"
+#include "async/on_pool.h"
+#include "async/scoped_count.h"
 #include "host/path_facts.h"
-#include "session/co_try.h"
-#include "session/count.h"
-#include "session/pool.h"
 #include "session/session_manager.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "session/prove.h"
 
+#include "async/co_try.h"
 #include "base/file.h"
 #include "base/unique_fd.h"
-#include "session/co_try.h"
 
 #include <array>
 #include <cerrno>

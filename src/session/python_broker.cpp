@@ -1,6 +1,6 @@
 #include "session/python_broker.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 #include "session/python_connect.h"
 #include "session/python_request.h"
 #include "session/python_secret.h"

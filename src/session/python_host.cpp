@@ -1,6 +1,6 @@
 #include "session/python_host.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 #include "session/python_broker.h"
 #include "session/python_head.h"
 

@@ -15,12 +15,12 @@
 // is all. The loop's thread only.
 #pragma once
 
+#include "async/event.h"
 #include "egress/denial_gate.h"
 #include "session/python_message.h"
 #include "session/python_plan.h"
 #include "session/python_worker.h"
 #include "session/turn_queue.h"
-#include "session/wakeup.h"
 
 #include <boost/asio/steady_timer.hpp>
 

@@ -1,7 +1,7 @@
 #include "session/python_message.h"
 
+#include "async/on_pool.h"
 #include "authority/strict_json.h"
-#include "session/pool.h"
 
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/serialize.hpp>

@@ -1,6 +1,6 @@
 #include "session/python_worker.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

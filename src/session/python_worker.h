@@ -5,10 +5,10 @@
 // thread only.
 #pragma once
 
+#include "async/event.h"
 #include "session/live_session.h"
 #include "session/python_message.h"
 #include "session/python_plan.h"
-#include "session/wakeup.h"
 
 #include <boost/asio/steady_timer.hpp>
 

@@ -231,7 +231,7 @@ class SessionManager final : public Manager {
   LauncherLine launcher_;
   std::map<std::string, EntryPointer, std::less<>> sessions_;
   std::unordered_map<std::uint64_t, std::shared_ptr<BoxBook>> boxes_;
-  std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of count.h
+  std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of scoped_count.h
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;  // until the next sweep
   std::chrono::steady_clock::time_point next_measure_;             // of all layers
   std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last

@@ -1,7 +1,7 @@
 #include "session/shell_state.h"
 
+#include "async/co_try.h"
 #include "authority/names.h"
-#include "session/co_try.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "session/store.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 #include "session/database.h"
 
 #include <boost/asio/async_result.hpp>

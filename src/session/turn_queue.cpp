@@ -1,6 +1,6 @@
 #include "session/turn_queue.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 
 #include <algorithm>
 #include <cerrno>

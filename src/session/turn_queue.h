@@ -2,8 +2,8 @@
 // which takes one run at a time, and for the launcher.
 #pragma once
 
+#include "async/event.h"
 #include "session/live_session.h"
-#include "session/wakeup.h"
 
 #include <deque>
 #include <memory>

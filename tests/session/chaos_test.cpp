@@ -5,8 +5,8 @@
 // was told to its caller or not there at all.
 #include "fixture.h"
 
+#include "async/co_try.h"
 #include "base/file.h"
-#include "session/co_try.h"
 
 #include <array>
 #include <csignal>

@@ -1,7 +1,7 @@
 // Runs in live sessions: shells, streams, ends, cancelling.
 #include "fixture.h"
 
-#include "session/co_try.h"
+#include "async/co_try.h"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>

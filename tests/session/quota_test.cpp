@@ -1,9 +1,9 @@
 // Budgets of disk and CPU time in sessions, and what is known of both while they run.
 #include "fixture.h"
 
+#include "async/co_try.h"
 #include "authority/terms.h"
 #include "base/file.h"
-#include "session/co_try.h"
 
 #include <cerrno>
 

@@ -3,8 +3,8 @@
 // ever read or changed.
 #include "fixture.h"
 
+#include "async/co_try.h"
 #include "base/file.h"
-#include "session/co_try.h"
 
 #include <fstream>
 

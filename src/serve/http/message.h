@@ -2,8 +2,8 @@
 // HTTP library has to do with it stays in connection.cpp.
 #pragma once
 
+#include "async/co_try.h"  // IWYU pragma: export
 #include "base/result.h"
-#include "session/co_try.h"  // IWYU pragma: export
 
 #include <boost/json/object.hpp>
 

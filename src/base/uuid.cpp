@@ -1,4 +1,4 @@
-#include "session/uuid.h"
+#include "base/uuid.h"
 
 #include <array>
 #include <cerrno>

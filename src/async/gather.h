@@ -6,7 +6,7 @@
 // and need no lock. They are not ended when the one who waits for them is.
 #pragma once
 
-#include "session/wakeup.h"
+#include "async/event.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -1,4 +1,4 @@
-#include "session/ready_fd.h"
+#include "async/nonblocking_fd.h"
 
 #include <cerrno>
 #include <memory>
