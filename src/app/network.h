@@ -6,7 +6,7 @@
 #include "egress/broker.h"
 #include "egress/ledger.h"
 #include "launch/supervise.h"
-#include "plan/network.h"
+#include "plan/network_plan.h"
 
 #include <memory>
 #include <optional>

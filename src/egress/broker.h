@@ -24,7 +24,7 @@
 #include "base/unique_fd.h"
 #include "egress/event.h"
 #include "launch/supervise.h"
-#include "plan/network.h"
+#include "plan/network_plan.h"
 
 #include <cstdint>
 #include <memory>

@@ -4,7 +4,7 @@
 
 #include "authority/authority_set.h"
 #include "egress/address.h"
-#include "plan/network.h"
+#include "plan/network_plan.h"
 
 #include <cstdint>
 #include <optional>

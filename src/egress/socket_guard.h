@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/unique_fd.h"
-#include "plan/network.h"
+#include "plan/network_plan.h"
 
 #include <cstdint>
 #include <map>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "guest/agent.h"
 #include "guest/file_jobs.h"
-#include "plan/filter_rules.h"
+#include "plan/filter/filter_rules.h"
 
 #include <gtest/gtest.h>
 

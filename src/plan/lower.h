@@ -23,9 +23,9 @@
 // refused.
 //
 // Sockets. A directory of the host that is shown to the box does not carry its Unix sockets along:
-// the connect broker refuses them (network.h), unless `unix=` grants them. A socket that is granted
-// is a region of its own, and so is a directory whose sockets are granted: the broker tells by the
-// mount that a socket is found on.
+// the connect broker refuses them (network_plan.h), unless `unix=` grants them. A socket that is
+// granted is a region of its own, and so is a directory whose sockets are granted: the broker tells
+// by the mount that a socket is found on.
 #pragma once
 
 #include "authority/capability.h"

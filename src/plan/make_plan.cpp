@@ -1,8 +1,8 @@
 #include "plan/make_plan.h"
 
 #include "base/quantity.h"
-#include "plan/filter.h"
-#include "plan/filter_rules.h"
+#include "plan/filter/filter.h"
+#include "plan/filter/filter_rules.h"
 #include "plan/parts.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "authority/authority_set.h"
 #include "host/path_facts.h"
-#include "plan/network.h"
+#include "plan/network_plan.h"
 
 #include <chrono>
 #include <cstdint>

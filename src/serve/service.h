@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
-#include "policy/store.h"
+#include "policy/policy_store.h"
 #include "serve/auth.h"
 #include "serve/config.h"
 #include "serve/host_rules.h"

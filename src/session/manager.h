@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "egress/broker.h"
-#include "policy/store.h"
+#include "policy/policy_store.h"
 #include "session/event.h"
 #include "session/info.h"
 #include "session/layer_use.h"

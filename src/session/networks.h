@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "egress/broker.h"
 #include "launch/supervise.h"
-#include "plan/network.h"
+#include "plan/network_plan.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>

@@ -9,7 +9,7 @@
 #include "base/unique_fd.h"
 #include "host/facts.h"
 #include "plan/launch_plan.h"
-#include "policy/store.h"
+#include "policy/policy_store.h"
 #include "session/hidden_places.h"
 #include "session/info.h"
 #include "session/python_plan.h"

@@ -1,4 +1,4 @@
-#include "plan/filter.h"
+#include "plan/filter/filter.h"
 
 #include "base/result.h"
 

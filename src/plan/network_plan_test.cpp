@@ -1,6 +1,6 @@
 #include "plan/example_spec.h"
-#include "plan/filter_evaluate.h"
-#include "plan/filter_rules.h"
+#include "plan/filter/filter_evaluate.h"
+#include "plan/filter/filter_rules.h"
 #include "plan/landlock.h"
 #include "plan/parts.h"
 

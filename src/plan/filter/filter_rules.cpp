@@ -1,7 +1,7 @@
-#include "plan/filter_rules.h"
+#include "plan/filter/filter_rules.h"
 
-#include "plan/filter_calls.h"
-#include "plan/filter_requests.h"
+#include "plan/filter/filter_calls.h"
+#include "plan/filter/filter_requests.h"
 
 #include <algorithm>
 #include <cerrno>

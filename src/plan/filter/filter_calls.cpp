@@ -1,4 +1,4 @@
-#include "plan/filter_calls.h"
+#include "plan/filter/filter_calls.h"
 
 #include <cerrno>
 

@@ -1,7 +1,7 @@
 // The filter, compared with what libseccomp makes of the same policy.
 #include "base/unique_fd.h"
-#include "plan/filter_requests.h"
-#include "plan/filter_test_support.h"
+#include "plan/filter/filter_requests.h"
+#include "plan/filter/filter_test_support.h"
 
 #include <seccomp.h>
 

@@ -1,4 +1,4 @@
-#include "plan/filter_requests.h"
+#include "plan/filter/filter_requests.h"
 
 #include <asm/termbits.h>
 

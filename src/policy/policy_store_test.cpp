@@ -1,4 +1,4 @@
-#include "policy/store.h"
+#include "policy/policy_store.h"
 
 #include "authority/terms.h"
 #include "policy/print.h"

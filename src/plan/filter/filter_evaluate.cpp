@@ -1,4 +1,4 @@
-#include "plan/filter_evaluate.h"
+#include "plan/filter/filter_evaluate.h"
 
 #include "base/result.h"
 

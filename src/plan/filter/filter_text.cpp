@@ -1,5 +1,5 @@
 #include "base/result.h"
-#include "plan/filter.h"
+#include "plan/filter/filter.h"
 
 #include <fmt/format.h>
 

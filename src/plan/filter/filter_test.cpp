@@ -1,8 +1,8 @@
 // The filter, read as data in every way that the kernel could read it.
 #include "authority/names.h"
 #include "base/result.h"
-#include "plan/filter_requests.h"
-#include "plan/filter_test_support.h"
+#include "plan/filter/filter_requests.h"
+#include "plan/filter/filter_test_support.h"
 
 #include <seccomp.h>
 

@@ -1,4 +1,4 @@
-#include "plan/network.h"
+#include "plan/network_plan.h"
 
 #include "authority/terms.h"
 #include "plan/parts.h"

@@ -1,5 +1,5 @@
 // The filter, installed.
-#include "plan/filter_test_support.h"
+#include "plan/filter/filter_test_support.h"
 
 #include <cerrno>
 #include <csignal>

@@ -7,7 +7,7 @@
 // names, in filter_calls.cpp and filter_rules.cpp.
 #pragma once
 
-#include "plan/filter.h"
+#include "plan/filter/filter.h"
 
 #include <span>
 #include <string_view>

@@ -2,9 +2,9 @@
 // rule looks for, and what the default filter answers.
 #pragma once
 
-#include "plan/filter.h"
-#include "plan/filter_evaluate.h"
-#include "plan/filter_rules.h"
+#include "plan/filter/filter.h"
+#include "plan/filter/filter_evaluate.h"
+#include "plan/filter/filter_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The rules of a box whose calls about the network are answered from outside.
-#include "plan/filter_requests.h"
-#include "plan/filter_rules.h"
+#include "plan/filter/filter_requests.h"
+#include "plan/filter/filter_rules.h"
 
 #include <algorithm>
 #include <cerrno>
