@@ -1,8 +1,8 @@
 #include "app/commands.h"
 #include "app/standard_streams.h"
 #include "base/file.h"
-#include "host/probe.h"
-#include "host/probe_child.h"
+#include "doctor/probe.h"
+#include "doctor/probe_child.h"
 #include "launch/uid_lease.h"
 #include "session/python_facts.h"
 

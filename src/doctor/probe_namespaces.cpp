@@ -1,5 +1,5 @@
 #include "base/unique_fd.h"
-#include "host/probe_trials.h"
+#include "doctor/probe_trials.h"
 
 #include <fmt/format.h>
 

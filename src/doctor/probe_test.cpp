@@ -1,9 +1,9 @@
-#include "host/probe.h"
+#include "doctor/probe.h"
 
 #include "base/file.h"
-#include "host/probe_child.h"
-#include "host/probe_remedy.h"
-#include "host/probe_trials.h"
+#include "doctor/probe_child.h"
+#include "doctor/probe_remedy.h"
+#include "doctor/probe_trials.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

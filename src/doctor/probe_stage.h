@@ -2,8 +2,8 @@
 // Trials go there the way a launch does, so that they meet what a launch would meet.
 #pragma once
 
+#include "doctor/probe_child.h"
 #include "host/facts.h"
-#include "host/probe_child.h"
 
 #include <cstdint>
 #include <functional>

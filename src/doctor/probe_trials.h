@@ -4,7 +4,7 @@
 // whether it had the effect: a call that reports success and changes nothing is a failure.
 #pragma once
 
-#include "host/probe_stage.h"
+#include "doctor/probe_stage.h"
 
 namespace glovebox::host::probe {
 

@@ -1,7 +1,7 @@
-#include "host/probe_stage.h"
+#include "doctor/probe_stage.h"
 
 #include "base/file.h"
-#include "host/probe_sys.h"
+#include "doctor/kernel_calls.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-#include "host/probe_sys.h"
-#include "host/probe_trials.h"
+#include "doctor/kernel_calls.h"
+#include "doctor/probe_trials.h"
 
 #include <array>
 #include <cerrno>

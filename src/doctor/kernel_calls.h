@@ -1,6 +1,6 @@
 // The kernel calls of a launch, for the trials: the same calls, without glibc in between where it
-// has no wrapper. The launcher's own copy obeys the rules between clone and exec and lies below
-// this folder, so it cannot be used here.
+// has no wrapper. The launcher's own copy (launch/child/sys.h) obeys the rules between clone and
+// exec.
 #pragma once
 
 #include "base/unique_fd.h"

@@ -1,4 +1,4 @@
-#include "host/probe_child.h"
+#include "doctor/probe_child.h"
 
 #include "base/unique_fd.h"
 

@@ -1,6 +1,6 @@
 #include "base/result.h"
-#include "host/probe_sys.h"
-#include "host/probe_trials.h"
+#include "doctor/kernel_calls.h"
+#include "doctor/probe_trials.h"
 
 #include <fmt/format.h>
 

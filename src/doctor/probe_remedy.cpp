@@ -1,4 +1,4 @@
-#include "host/probe_remedy.h"
+#include "doctor/probe_remedy.h"
 
 #include "base/file.h"
 

@@ -1,7 +1,7 @@
-#include "host/probe.h"
+#include "doctor/probe.h"
 
-#include "host/probe_remedy.h"
-#include "host/probe_trials.h"
+#include "doctor/probe_remedy.h"
+#include "doctor/probe_trials.h"
 
 #include <fmt/format.h>
 
