@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "base/quantity.h"
 #include "host/facts.h"
-#include "launch/child/message.h"
-#include "launch/client.h"
+#include "launch/child/init_message.h"
+#include "launch/launcher_client.h"
 #include "plan/make_plan.h"
 #include "support/measure.h"
 

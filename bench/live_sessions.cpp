@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/quantity.h"
 #include "host/facts.h"
-#include "launch/client.h"
+#include "launch/launcher_client.h"
 #include "plan/make_plan.h"
 #include "session/manager.h"
 #include "session/session.h"

@@ -4,8 +4,8 @@
 // it has no cgroups and no Landlock, ours has both. "until the exit status is known" for every row.
 
 #include "host/facts.h"
-#include "launch/child/message.h"
-#include "launch/client.h"
+#include "launch/child/init_message.h"
+#include "launch/launcher_client.h"
 #include "plan/make_plan.h"
 #include "support/bubblewrap.h"
 #include "support/measure.h"

@@ -1,10 +1,10 @@
-// glovebox-launcher: a launcher process for one client, on descriptor 3 (launch/server.h).
+// glovebox-launcher: a launcher process for one client, on descriptor 3 (launch/launcher_server.h).
 
 #include "guest/agent.h"
 #include "host/facts.h"
 #include "launch/launcher.h"
+#include "launch/launcher_server.h"
 #include "launch/open_files.h"
-#include "launch/server.h"
 
 #include <csignal>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // Why a command could not be executed, in a sentence, with the exit code shells use for it.
 #pragma once
 
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 
 #include <string>
 #include <string_view>

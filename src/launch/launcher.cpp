@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "launch/child/context.h"
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 #include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 #include "launch/id_mapped.h"

@@ -4,10 +4,10 @@
 // on a copy of its memory without executing anything first.
 //
 // Two lives. For one box (the command line: this process is the launcher) it clones the box from
-// where it stands, and the box's first process builds everything. Serving many (server.h) it lives
-// in a mount namespace (as an ordinary user: also in a user namespace) of its own, builds the
-// read-only base view there once, and clones each box from it; a second mount namespace keeps the
-// host's tree, to open what is handed into boxes later.
+// where it stands, and the box's first process builds everything. Serving many (launcher_server.h)
+// it lives in a mount namespace (as an ordinary user: also in a user namespace) of its own, builds
+// the read-only base view there once, and clones each box from it; a second mount namespace keeps
+// the host's tree, to open what is handed into boxes later.
 #pragma once
 
 #include "base/result.h"

@@ -1,6 +1,6 @@
 #include "launch/packet.h"
 
-#include "launch/wire.h"
+#include "launch/launcher_protocol.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "launch/parked.h"
 
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 
 #include <algorithm>
 #include <cerrno>

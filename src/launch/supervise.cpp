@@ -1,6 +1,6 @@
 #include "launch/supervise.h"
 
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 #include "launch/exec_problem.h"
 
 #include <algorithm>

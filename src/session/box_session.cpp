@@ -1,7 +1,7 @@
 #include "session/box_session.h"
 
 #include "async/co_try.h"
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 #include "launch/launcher.h"
 #include "launch/packet.h"
 #include "session/start_message.h"

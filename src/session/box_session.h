@@ -13,7 +13,7 @@
 
 #include "async/event.h"
 #include "async/nonblocking_fd.h"
-#include "launch/client.h"
+#include "launch/launcher_client.h"
 #include "session/live_session.h"
 #include "session/networks.h"
 #include "session/turn_queue.h"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "async/event.h"
-#include "launch/client.h"
+#include "launch/launcher_client.h"
 #include "session/parked_use.h"
 #include "session/turn_queue.h"
 

@@ -1,6 +1,6 @@
 #include "session/session.h"
 
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 #include "launch/packet.h"
 #include "session/run_watch.h"
 #include "session/start_message.h"

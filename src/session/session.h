@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "guest/agent_link.h"
-#include "launch/client.h"
+#include "launch/launcher_client.h"
 #include "plan/launch_plan.h"
 #include "session/run.h"
 

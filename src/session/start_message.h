@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 #include "plan/launch_plan.h"
 
 namespace glovebox::session {

@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "host/facts.h"
 #include "host/resolve_authority.h"
-#include "launch/child/message.h"
-#include "launch/client.h"
+#include "launch/child/init_message.h"
+#include "launch/launcher_client.h"
 #include "plan/make_plan.h"
 #include "support/outer_filter.h"
 

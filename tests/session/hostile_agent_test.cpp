@@ -9,7 +9,7 @@
 #include "guest/protocol.h"
 #include "host/facts.h"
 #include "launch/launcher.h"
-#include "launch/server.h"
+#include "launch/launcher_server.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -28,7 +28,7 @@ inline constexpr int kLockedSecurebits =
     SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
     SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
-// Makes the network namespace; see network.cpp.
+// Makes the network namespace; see network_steps.cpp.
 struct NetworkHelper : Helper {
   int loopback = 0;
   int fd = -1;  // the namespace

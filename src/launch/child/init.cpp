@@ -1,5 +1,5 @@
 #include "launch/child/context.h"
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 #include "launch/child/read_back.h"
 #include "launch/child/sys.h"
 

@@ -5,7 +5,7 @@
 // is the plan of whoever gets it, checked by the launcher, and what that plan hands in.
 
 #include "launch/child/context.h"
-#include "launch/child/message.h"
+#include "launch/child/init_message.h"
 #include "launch/child/sys.h"
 
 #include <sys/socket.h>

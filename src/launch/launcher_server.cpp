@@ -1,8 +1,8 @@
-#include "launch/server.h"
+#include "launch/launcher_server.h"
 
 #include "base/file.h"
+#include "launch/launcher_protocol.h"
 #include "launch/packet.h"
-#include "launch/wire.h"
 
 #include <algorithm>
 #include <cerrno>

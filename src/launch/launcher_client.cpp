@@ -1,8 +1,8 @@
-#include "launch/client.h"
+#include "launch/launcher_client.h"
 
 #include "base/file.h"
+#include "launch/launcher_protocol.h"
 #include "launch/packet.h"
-#include "launch/wire.h"
 #include "plan/flat_plan.h"
 
 #include <cerrno>

@@ -1,9 +1,9 @@
 // The launcher as a process of its own: small, single-threaded, started before its client has
 // grown, so that what a start costs does not grow with the client.
 //
-// It serves one client over one socket (wire.h) and ends when the client closes it; its boxes end
-// with it. The client gets the status socket of each box and talks to the box's init directly; the
-// launcher keeps what needs its privileges: the cgroups, their limits, the uids.
+// It serves one client over one socket (launcher_protocol.h) and ends when the client closes it;
+// its boxes end with it. The client gets the status socket of each box and talks to the box's init
+// directly; the launcher keeps what needs its privileges: the cgroups, their limits, the uids.
 #pragma once
 
 #include "base/result.h"
