@@ -65,7 +65,7 @@ std::shared_ptr<Worker> make_python_worker(asio::io_context& loop,
                                            WorkerEvents events,
                                            std::vector<std::string> interpreters);
 
-// The program of a Python worker, src/guest/python/worker.py.
+// The program of a Python worker, src/python/repl/worker.py.
 std::string_view python_worker_source();
 
 }  // namespace glovebox::mcp

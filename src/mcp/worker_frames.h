@@ -1,4 +1,4 @@
-// Frames of the Python worker (src/guest/python/worker.py says what they mean): a kind, a length in
+// Frames of the Python worker (src/python/repl/worker.py says what they mean): a kind, a length in
 // four bytes, little endian, and so many bytes.
 //
 // The worker is the box's: a frame may be anything. An unknown kind and a length over the bound of

@@ -5,7 +5,7 @@ string(FIND "${text}" ")worker\"" clash)
 if(NOT clash EQUAL -1)
   message(FATAL_ERROR "${INPUT}: contains the end of a raw string")
 endif()
-file(WRITE "${OUTPUT}" "// Made by worker_source.cmake from src/guest/python/worker.py.
+file(WRITE "${OUTPUT}" "// Made by worker_source.cmake from src/python/repl/worker.py.
 #include \"mcp/worker.h\"
 
 namespace glovebox::mcp {

@@ -1,5 +1,6 @@
 // The channel of a Python session, over a WebSocket. A text frame holds a message as JSON, a binary
-// frame the length of the JSON, the JSON and the bytes it refers to (session/python_message.h).
+// frame the length of the JSON, the JSON and the bytes it refers to
+// (python/channel/python_message.h).
 #include "serve/handlers.h"
 #include "serve/helpers.h"
 #include "session/python_host.h"

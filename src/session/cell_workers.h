@@ -3,7 +3,7 @@
 // A worker is for one owner, one box, one interpreter and one authority, to the last rule and
 // budget of it: what a cell could find of another in the same process, it could have had itself.
 // Whether it holds many cells or one in all its life is its interpreter's to say
-// (guest/python/host/cells.h). The loop's thread only.
+// (python/host/cells.h). The loop's thread only.
 #pragma once
 
 #include "session/newborn.h"

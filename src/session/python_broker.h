@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/result.h"
+#include "python/channel/python_message.h"
 #include "session/live_session.h"
-#include "session/python_message.h"
 #include "session/python_plan.h"
 #include "session/python_request.h"
 

@@ -1,8 +1,8 @@
 #include "session/python_host.h"
 
 #include "async/co_try.h"
+#include "python/channel/python_head.h"
 #include "session/python_broker.h"
-#include "session/python_head.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -17,7 +17,7 @@
 
 #include "async/event.h"
 #include "egress/denial_gate.h"
-#include "session/python_message.h"
+#include "python/channel/python_message.h"
 #include "session/python_plan.h"
 #include "session/python_worker.h"
 #include "session/turn_queue.h"
@@ -61,7 +61,7 @@ class PythonBroker;
 class PythonHost final : public PythonCell, public std::enable_shared_from_this<PythonHost> {
  public:
   // Bounds. What a client sends beyond them is answered with an error. The interpreter has the same
-  // two of what is kept (guest/python/host/cell.h), and stays within them.
+  // two of what is kept (python/host/cell.h), and stays within them.
   static constexpr std::size_t kMaxOperations = 256;
   static constexpr std::size_t kMaxOperationBytes = std::size_t{80} << 20;
   static constexpr std::size_t kMaxKept = 4096;

@@ -1,6 +1,6 @@
 // What the interpreter asks for: passed on to the client, or carried out by the broker.
+#include "python/channel/python_head.h"
 #include "session/python_broker.h"
-#include "session/python_head.h"
 #include "session/python_host.h"
 
 #include <boost/asio/co_spawn.hpp>

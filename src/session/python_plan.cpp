@@ -3,9 +3,9 @@
 #include "authority/terms.h"
 #include "base/file.h"
 #include "base/sha256.h"
-#include "guest/python/extension.h"
 #include "host/path_facts.h"
 #include "plan/make_plan.h"
+#include "python/extension.h"
 #include "session/python_facts.h"
 #include "workspace/records.h"
 

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "async/event.h"
+#include "python/channel/python_message.h"
 #include "session/live_session.h"
-#include "session/python_message.h"
 #include "session/python_plan.h"
 
 #include <boost/asio/steady_timer.hpp>
@@ -41,7 +41,7 @@ class PythonCell {
 
 class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
  public:
-  // The status a host ends with when its CPU time is used up (guest/python/host/walls.h).
+  // The status a host ends with when its CPU time is used up (python/host/process_walls.h).
   static constexpr int kCpuEndStatus = 113;
   static constexpr std::chrono::seconds kStartTimeout{60};
   // The most cells of one worker, whatever its host says.

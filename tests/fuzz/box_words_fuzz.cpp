@@ -7,7 +7,7 @@
 #include "authority/json_codec.h"
 #include "egress/dns_message.h"
 #include "guest/tar_format.h"
-#include "session/python_message.h"
+#include "python/channel/python_message.h"
 #include "session/shell_state.h"
 #include "session/snapshot.h"
 

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 SOURCE = os.environ.get("GLOVEBOX_WORKER", os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                                                        "../../src/guest/python/worker.py"))
+                                                        "../../src/python/repl/worker.py"))
 BOOT = "import sys; exec(compile(sys.argv.pop(), '<glovebox>', 'exec'), {'__name__': 'glovebox'})"
 ASK = ("import threading\nseen = []\ndef ask():\n  try: seen.append(input('q? '))\n"
        "  except EOFError: seen.append('end')\n")
