@@ -2,7 +2,7 @@
 
 #include "authority/terms.h"
 #include "base/result.h"
-#include "guest/shell_text.h"
+#include "guest/shell/shell_text.h"
 #include "plan/make_plan.h"
 #include "policy/policy.h"
 #include "policy/templates.h"

@@ -1,5 +1,5 @@
 #include "app/completion.h"
-#include "guest/shell_text.h"
+#include "guest/shell/shell_text.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // glovebox-launcher: a launcher process for one client, on descriptor 3 (launch/launcher_server.h).
 
-#include "guest/agent.h"
+#include "guest/agent/agent.h"
 #include "host/facts.h"
 #include "launch/launcher.h"
 #include "launch/launcher_server.h"

@@ -4,7 +4,7 @@
 #include "app/session_command.h"
 #include "app/standard_streams.h"
 #include "base/quantity.h"
-#include "guest/shell_text.h"
+#include "guest/shell/shell_text.h"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>

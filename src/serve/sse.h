@@ -7,7 +7,7 @@
 // Output is the box's and hostile: whatever bytes come, an event is one line of valid JSON.
 #pragma once
 
-#include "guest/protocol.h"
+#include "guest/protocol/protocol.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #include "session/box_job.h"
 
 #include "async/co_try.h"
-#include "guest/file_jobs.h"
+#include "guest/files/file_jobs.h"
 
 #include <array>
 #include <cerrno>

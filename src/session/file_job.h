@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "guest/agent_link.h"
+#include "guest/agent/agent_link.h"
 
 #include <boost/asio/awaitable.hpp>
 

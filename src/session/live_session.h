@@ -6,16 +6,16 @@
 // leaves the loop to the others, and a sink that takes its time slows down its own run and nobody
 // else, because what it has not taken stays in the box's pipe.
 //
-// Everything that comes out of the box is hostile, its agent included (guest/agent_link.h). A frame
-// that does not fit ends this session: every coroutine that waits for it gets an error that says
-// why, the box is killed, and its layers are kept.
+// Everything that comes out of the box is hostile, its agent included (guest/agent/agent_link.h). A
+// frame that does not fit ends this session: every coroutine that waits for it gets an error that
+// says why, the box is killed, and its layers are kept.
 //
 // Cancelling a coroutine here (asio's cancellation, such as by `||` or a cancellation signal) ends
 // what it was doing in the box: the run is killed, the file job given up. The session stays usable.
 #pragma once
 
 #include "base/result.h"
-#include "guest/agent_link.h"
+#include "guest/agent/agent_link.h"
 #include "session/background.h"
 #include "session/file_job.h"
 #include "session/info.h"

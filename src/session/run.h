@@ -1,7 +1,7 @@
 // One run in a session: what is asked for, and how it ended.
 #pragma once
 
-#include "guest/protocol.h"
+#include "guest/protocol/protocol.h"
 #include "launch/supervise.h"
 #include "plan/spec.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "guest/agent_link.h"
+#include "guest/agent/agent_link.h"
 #include "session/session.h"
 
 #include <chrono>

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "guest/agent_link.h"
+#include "guest/agent/agent_link.h"
 #include "launch/launcher_client.h"
 #include "plan/launch_plan.h"
 #include "session/run.h"
@@ -56,8 +56,8 @@ class Session {
   // output are for a LiveSession (live_session.h).
   Result<RunResult> run(const RunRequest& request, const OutputSink& sink);
 
-  // One file job (guest/protocol.h), with its data: `input` for Write and Unpack, and what Read,
-  // List, Search and Pack give is handed to `sink`.
+  // One file job (guest/protocol/protocol.h), with its data: `input` for Write and Unpack, and what
+  // Read, List, Search and Pack give is handed to `sink`.
   Result<guest::JobOver> job(const guest::StartJob& job, std::string_view input,
                              const OutputSink& sink);
 

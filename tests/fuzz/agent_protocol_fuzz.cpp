@@ -2,8 +2,8 @@
 // encodes to the bytes it came from.
 //
 //   ./glovebox_agent_protocol_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/agent_protocol
-#include "guest/entry.h"
-#include "guest/protocol.h"
+#include "guest/protocol/entry.h"
+#include "guest/protocol/protocol.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -5,8 +5,8 @@
 // agents misbehave when a session's environment asks for it.
 #include "fixture.h"
 
-#include "guest/agent.h"
-#include "guest/protocol.h"
+#include "guest/agent/agent.h"
+#include "guest/protocol/protocol.h"
 #include "host/facts.h"
 #include "launch/launcher.h"
 #include "launch/launcher_server.h"

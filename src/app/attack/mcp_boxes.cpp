@@ -1,7 +1,7 @@
 #include "app/attack/mcp_boxes.h"
 
 #include "base/file.h"
-#include "guest/shell_text.h"
+#include "guest/shell/shell_text.h"
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>

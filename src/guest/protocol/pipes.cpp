@@ -1,0 +1,31 @@
+#include "guest/protocol/pipes.h"
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace glovebox::guest {
+
+Result<Pipe> open_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Result<void> set_nonblocking(BorrowedFd fd) {
+  const int flags = ::fcntl(fd.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return fail_os(errno, "make a descriptor not wait");
+  }
+  return {};
+}
+
+Result<UniqueFd> duplicate_fd(BorrowedFd fd) {
+  UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
+  if (!copy) return fail_os(errno, "duplicate a descriptor");
+  return copy;
+}
+
+}  // namespace glovebox::guest
