@@ -6,7 +6,7 @@
 #include "plan/make_plan.h"
 #include "policy/policy.h"
 #include "policy/templates.h"
-#include "workspace/gate_rules.h"
+#include "workspace/commit/gate_rules.h"
 
 #include <CLI/CLI.hpp>
 

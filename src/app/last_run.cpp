@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "host/path_facts.h"
-#include "workspace/records.h"
-#include "workspace/text.h"
+#include "workspace/tree/printable.h"
+#include "workspace/tree/private_files.h"
 
 #include <boost/json.hpp>
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "workspace/layer.h"
+#include "workspace/layer/layer.h"
 
 #include <cstdint>
 #include <string>

@@ -3,9 +3,9 @@
 #include "app/layer_options.h"
 #include "app/layer_search.h"
 #include "base/file.h"
-#include "workspace/commit.h"
-#include "workspace/diff.h"
-#include "workspace/text.h"
+#include "workspace/commit/commit.h"
+#include "workspace/diff/diff.h"
+#include "workspace/tree/printable.h"
 
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>

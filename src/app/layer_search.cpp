@@ -4,8 +4,8 @@
 #include "app/layers.h"
 #include "base/file.h"
 #include "host/path_facts.h"
-#include "workspace/layer_json.h"
-#include "workspace/text.h"
+#include "workspace/layer/layer_json.h"
+#include "workspace/tree/printable.h"
 
 #include <algorithm>
 #include <filesystem>

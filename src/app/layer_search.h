@@ -4,14 +4,14 @@
 //   STATE/serve/layers   of the sessions of the caller's own service
 //   STATE/layers         of a service's sessions, when STATE is the state directory of a service
 //
-// Of a session's layers those can be named that it has left behind (workspace/kept.h). When the
-// service is not running, whether it ended or was killed, so can those of all its sessions: their
-// boxes are gone, and no service starts while such a layer is being looked at.
+// Of a session's layers those can be named that it has left behind (workspace/layer/kept.h). When
+// the service is not running, whether it ended or was killed, so can those of all its sessions:
+// their boxes are gone, and no service starts while such a layer is being looked at.
 #pragma once
 
 #include "base/result.h"
-#include "workspace/kept.h"
-#include "workspace/layer.h"
+#include "workspace/layer/kept.h"
+#include "workspace/layer/layer.h"
 
 #include <optional>
 #include <string>

@@ -2,10 +2,10 @@
 
 #include "app/last_run.h"
 #include "host/path_facts.h"
-#include "workspace/diff.h"
-#include "workspace/image.h"
-#include "workspace/settle.h"
-#include "workspace/text.h"
+#include "workspace/diff/diff.h"
+#include "workspace/layer/image.h"
+#include "workspace/layer/persist_memory_layer.h"
+#include "workspace/tree/printable.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,8 +3,8 @@
 
 #include "base/result.h"
 #include "plan/spec.h"
-#include "workspace/change.h"
-#include "workspace/layer_quota.h"
+#include "workspace/diff/change.h"
+#include "workspace/layer/layer_quota.h"
 
 #include <string>
 #include <string_view>

@@ -7,7 +7,7 @@
 #include "app/session_start.h"
 #include "base/file.h"
 #include "host/path_facts.h"
-#include "workspace/text.h"
+#include "workspace/tree/printable.h"
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>

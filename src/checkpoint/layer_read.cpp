@@ -1,6 +1,6 @@
 #include "base/file.h"
 #include "checkpoint/layer_stream.h"
-#include "workspace/text.h"
+#include "workspace/tree/printable.h"
 
 #include <cerrno>
 #include <ctime>

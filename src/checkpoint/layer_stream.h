@@ -7,7 +7,7 @@
 #pragma once
 
 #include "checkpoint/records.h"
-#include "workspace/layer.h"
+#include "workspace/layer/layer.h"
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 #include "checkpoint/records.h"
 
-#include "workspace/tree_fs.h"
+#include "workspace/tree/tree_fs.h"
 
 #include <array>
 #include <limits>

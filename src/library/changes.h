@@ -1,4 +1,4 @@
-// The list of changes in a diff's JSON (workspace/diff.h).
+// The list of changes in a diff's JSON (workspace/diff/diff.h).
 #pragma once
 
 #include "glovebox/glovebox.h"

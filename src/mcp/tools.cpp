@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "mcp/server.h"
 #include "mcp/tool_arguments.h"
-#include "workspace/commit.h"
+#include "workspace/commit/commit.h"
 
 #include <boost/json/serialize.hpp>
 

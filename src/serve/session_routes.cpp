@@ -6,7 +6,7 @@
 #include "serve/room.h"
 #include "serve/run_order.h"
 #include "serve/until_gone.h"
-#include "workspace/text.h"
+#include "workspace/tree/printable.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>

@@ -5,7 +5,7 @@
 #include "launch/launcher.h"
 #include "launch/packet.h"
 #include "session/start_message.h"
-#include "workspace/image.h"
+#include "workspace/layer/image.h"
 
 #include <boost/asio/error.hpp>
 

@@ -4,7 +4,7 @@
 #include "launch/supervise.h"
 #include "plan/launch_plan.h"
 #include "session/request.h"
-#include "workspace/layer.h"
+#include "workspace/layer/layer.h"
 
 #include <chrono>
 #include <cstdint>
@@ -56,7 +56,7 @@ struct WorkspaceInfo {
 };
 
 // What becomes of a session's layers when it is over. Keep: those with changes that were not
-// committed stay (workspace/kept.h); layers without any go.
+// committed stay (workspace/layer/kept.h); layers without any go.
 enum class LayerFate : std::uint8_t { Remove, Keep };
 
 struct KeptLayer {

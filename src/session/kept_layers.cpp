@@ -1,6 +1,6 @@
 #include "session/kept_layers.h"
 
-#include "workspace/diff.h"
+#include "workspace/diff/diff.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-// The layers that ended sessions of this service left behind (workspace/kept.h).
+// The layers that ended sessions of this service left behind (workspace/layer/kept.h).
 #pragma once
 
 #include "base/result.h"
 #include "session/info.h"
-#include "workspace/kept.h"
+#include "workspace/layer/kept.h"
 
 #include <functional>
 #include <map>

@@ -1,11 +1,11 @@
 // Opening a Manager, and what can be asked of it without waiting.
 #include "base/file.h"
 #include "session/session_manager.h"
-#include "workspace/image.h"
-#include "workspace/journal.h"
-#include "workspace/records.h"
-#include "workspace/transaction.h"
-#include "workspace/tree_fs.h"
+#include "workspace/commit/transaction.h"
+#include "workspace/layer/image.h"
+#include "workspace/layer/journal.h"
+#include "workspace/tree/private_files.h"
+#include "workspace/tree/tree_fs.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -24,7 +24,7 @@
 #include "session/parked_use.h"
 #include "session/request.h"
 #include "session/state.h"
-#include "workspace/commit.h"
+#include "workspace/commit/commit.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>

@@ -2,7 +2,7 @@
 #include "async/co_try.h"
 #include "async/on_pool.h"
 #include "session/session_manager.h"
-#include "workspace/text.h"
+#include "workspace/tree/printable.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>

@@ -4,7 +4,7 @@
 #include "async/on_pool.h"
 #include "host/resolve_authority.h"
 #include "session/session_manager.h"
-#include "workspace/diff.h"
+#include "workspace/diff/diff.h"
 
 #include <algorithm>
 

@@ -3,11 +3,11 @@
 #include "async/on_pool.h"
 #include "base/file.h"
 #include "session/session_manager.h"
-#include "workspace/branches.h"
-#include "workspace/diff.h"
-#include "workspace/image.h"
-#include "workspace/settle.h"
-#include "workspace/tree_use.h"
+#include "workspace/diff/branches.h"
+#include "workspace/diff/diff.h"
+#include "workspace/layer/image.h"
+#include "workspace/layer/persist_memory_layer.h"
+#include "workspace/tree/tree_use.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -10,7 +10,7 @@
 #include "session/network_part.h"
 #include "session/prepare_draft.h"
 #include "session/prove.h"
-#include "workspace/layer_quota.h"
+#include "workspace/layer/layer_quota.h"
 
 #include <algorithm>
 

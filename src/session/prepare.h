@@ -14,7 +14,7 @@
 #include "session/info.h"
 #include "session/python_plan.h"
 #include "session/request.h"
-#include "workspace/layer.h"
+#include "workspace/layer/layer.h"
 
 #include <chrono>
 #include <functional>

@@ -7,7 +7,7 @@
 #include "plan/make_plan.h"
 #include "python/extension.h"
 #include "session/python_facts.h"
-#include "workspace/records.h"
+#include "workspace/tree/private_files.h"
 
 #include <boost/json.hpp>
 

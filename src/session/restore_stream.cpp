@@ -2,7 +2,7 @@
 
 #include "authority/strict_json.h"
 #include "base/file.h"
-#include "workspace/layer_json.h"
+#include "workspace/layer/layer_json.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "session/run_journal.h"
 
 #include "base/file.h"
-#include "workspace/text.h"
+#include "workspace/tree/printable.h"
 
 #include <cerrno>
 #include <charconv>

@@ -51,7 +51,7 @@ class Store {
   // Everything, oldest first. For the start of a service; blocks.
   Result<std::vector<StoredSession>> load();
   // Ids of layers that a former version kept although their session is forgotten; later ones have
-  // a mark (workspace/kept.h). Blocks.
+  // a mark (workspace/layer/kept.h). Blocks.
   Result<std::vector<std::string>> load_kept_layers();
 
   // These return when it is written.

@@ -1,7 +1,7 @@
 #include "session/temporary_state.h"
 
 #include "base/file.h"
-#include "workspace/tree_fs.h"
+#include "workspace/tree/tree_fs.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -4,9 +4,9 @@
 //   ./glovebox_git_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/git
 //
 // The first byte says what the rest is; of a pack, two more say how long its index is.
-#include "workspace/git_index.h"
-#include "workspace/git_pack.h"
-#include "workspace/git_refs.h"
+#include "workspace/git/git_index.h"
+#include "workspace/git/git_pack.h"
+#include "workspace/git/git_refs.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-// Larger than what goes into memory for root (workspace/quota.h).
+// Larger than what goes into memory for root (workspace/layer/quota.h).
 constexpr const char* kLarge = "300MiB";
 
 class Quota : public BoxTest {

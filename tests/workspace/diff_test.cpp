@@ -1,5 +1,5 @@
 #include "workspace/fixture.h"
-#include "workspace/xattrs.h"
+#include "workspace/tree/xattrs.h"
 
 #include <gmock/gmock.h>
 

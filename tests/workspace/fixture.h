@@ -1,9 +1,9 @@
 // A workspace, its layer, and edits through a real overlay mount.
 #pragma once
 
-#include "workspace/commit.h"
-#include "workspace/diff.h"
-#include "workspace/layer.h"
+#include "workspace/commit/commit.h"
+#include "workspace/diff/diff.h"
+#include "workspace/layer/layer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Repositories that are small on the disk and large for a reader.
+#include "workspace/git/git_history.h"
 #include "workspace/git_fixture.h"
-#include "workspace/git_history.h"
 
 #include <fcntl.h>
 

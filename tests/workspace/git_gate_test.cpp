@@ -1,6 +1,6 @@
 // Held names that travel in a repository: in commits, in the index, under the names of other
 // objects. Made by git itself in a real overlay.
-#include "workspace/gate_places.h"
+#include "workspace/commit/gate_places.h"
 #include "workspace/git_fixture.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "workspace/fixture.h"
-#include "workspace/kept.h"
-#include "workspace/layer_json.h"
+#include "workspace/layer/kept.h"
+#include "workspace/layer/layer_json.h"
 
 #include <gmock/gmock.h>
 
