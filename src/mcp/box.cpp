@@ -1,7 +1,7 @@
 #include "mcp/box.h"
 
 #include "async/co_try.h"
-#include "session/directories.h"
+#include "request/directories.h"
 
 #include <array>
 #include <cstdlib>

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "mcp/host_view.h"
 #include "mcp/profile.h"
-#include "session/request.h"
+#include "request/session_request.h"
 
 #include <string>
 #include <vector>

@@ -8,9 +8,9 @@
 
 #include "authority/authority_set.h"
 #include "base/result.h"
+#include "request/session_request.h"
 #include "serve/http/message.h"
 #include "serve/http/router.h"
-#include "session/request.h"
 
 #include <array>
 #include <cstddef>

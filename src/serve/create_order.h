@@ -5,8 +5,8 @@
 // path is there and where it leads) is in host_rules.h.
 #pragma once
 
+#include "request/session_request.h"
 #include "serve/json_body.h"
-#include "session/request.h"
 
 #include <boost/json/value.hpp>
 

@@ -1,8 +1,8 @@
 // A session whose policy has become narrower while its box runs.
 #include "authority/terms.h"
 #include "base/quantity.h"
+#include "request/network_authority.h"
 #include "session/box_session.h"
-#include "session/network_part.h"
 #include "session/running_cgroup.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "launch/supervise.h"
 #include "plan/launch_plan.h"
-#include "session/request.h"
+#include "request/session_request.h"
 #include "workspace/layer/layer.h"
 
 #include <chrono>

@@ -17,12 +17,12 @@
 #include "base/unique_fd.h"
 #include "egress/broker.h"
 #include "policy/policy_store.h"
+#include "request/session_request.h"
 #include "session/event.h"
 #include "session/info.h"
 #include "session/layer_use.h"
 #include "session/live_session.h"
 #include "session/parked_use.h"
-#include "session/request.h"
 #include "session/state.h"
 #include "workspace/commit/commit.h"
 

@@ -1,6 +1,6 @@
 // What a reload of the policies does to sessions that run.
 #include "authority/terms.h"
-#include "session/network_part.h"
+#include "request/network_authority.h"
 #include "session/session_manager.h"
 
 #include <fmt/ranges.h>

@@ -10,10 +10,10 @@
 #include "host/facts.h"
 #include "plan/launch_plan.h"
 #include "policy/policy_store.h"
-#include "session/hidden_places.h"
+#include "request/hidden_places.h"
+#include "request/session_request.h"
 #include "session/info.h"
 #include "session/python_plan.h"
-#include "session/request.h"
 #include "workspace/layer/layer.h"
 
 #include <chrono>
@@ -192,8 +192,5 @@ class Preparer {
   std::chrono::steady_clock::time_point facts_read_;
   std::map<std::string, policy::CompiledPolicy> templates_;
 };
-
-// What can be told wrong by looking at the request alone. Code::Invalid.
-Result<void> check_values(const SessionRequest& request);
 
 }  // namespace glovebox::session

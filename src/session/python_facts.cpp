@@ -1,8 +1,8 @@
 #include "session/python_facts.h"
 
 #include "host/path_facts.h"
+#include "request/session_request.h"
 #include "session/python_worker.h"
-#include "session/request.h"
 
 #include <array>
 #include <charconv>

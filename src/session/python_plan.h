@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "host/path_facts.h"
 #include "plan/spec.h"
-#include "session/request.h"
+#include "request/session_request.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "session/run.h"
 
-#include "session/request.h"
+#include "request/session_request.h"
 
 namespace glovebox::session {
 

@@ -1,8 +1,8 @@
 // What needs no box: records as text, the spool of a log, names, values of requests.
 #include "authority/terms.h"
 #include "base/uuid.h"
+#include "request/network_authority.h"
 #include "session/background.h"
-#include "session/network_part.h"
 #include "session/prepare.h"
 #include "session/run.h"
 #include "session/session_json.h"

@@ -1,8 +1,7 @@
-#include "session/request.h"
+#include "request/session_request.h"
 
 #include "authority/names.h"
 #include "authority/paths.h"
-#include "session/prepare.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "session/hidden_places.h"
+#include "request/hidden_places.h"
 
 #include "base/file.h"
 #include "host/path_facts.h"

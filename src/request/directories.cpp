@@ -1,4 +1,4 @@
-#include "session/directories.h"
+#include "request/directories.h"
 
 #include "base/file.h"
 #include "host/path_facts.h"

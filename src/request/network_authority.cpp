@@ -1,4 +1,4 @@
-#include "session/network_part.h"
+#include "request/network_authority.h"
 
 #include <vector>
 

@@ -126,6 +126,9 @@ struct SessionRequest {
 // NAME=VALUE another split would set another variable than was asked for.
 Result<void> check_environment(const std::vector<plan::EnvEntry>& entries);
 
+// What can be told wrong by looking at the request alone. Code::Invalid.
+Result<void> check_values(const SessionRequest& request);
+
 // The label by which a service tells whose session it is; who asks for a session cannot choose it.
 inline constexpr std::string_view kOwnerLabel = "execd.owner";
 // Its value; empty: nobody's.

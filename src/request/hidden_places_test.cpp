@@ -1,4 +1,4 @@
-#include "session/hidden_places.h"
+#include "request/hidden_places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
