@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 #include "egress/broker.h"
-#include "egress/ledger.h"
+#include "egress/rules/ledger.h"
 #include "launch/supervise.h"
 #include "plan/network_plan.h"
 

@@ -1,7 +1,7 @@
 // The report of a run as JSON: what was enforced and by what, how it ended, what it used.
 #pragma once
 
-#include "egress/ledger.h"
+#include "egress/rules/ledger.h"
 #include "launch/supervise.h"
 #include "plan/launch_plan.h"
 

@@ -1,8 +1,8 @@
 #include "egress/broker.h"
 
-#include "egress/box.h"
-#include "egress/endings.h"
-#include "egress/interrupter.h"
+#include "egress/brokered_box.h"
+#include "egress/kernel/interrupter.h"
+#include "egress/kernel/sock_diag.h"
 
 #include <algorithm>
 #include <cerrno>

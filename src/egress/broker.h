@@ -22,7 +22,7 @@
 #include "authority/authority_set.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "egress/event.h"
+#include "egress/rules/network_event.h"
 #include "launch/supervise.h"
 #include "plan/network_plan.h"
 

@@ -314,8 +314,8 @@ class Regions {
   }
 
   static bool takes_away(const Region& region, const Region& outer) {
-    // What is granted is the mount at this path (egress/socket_guard.h): with a directory above it
-    // renamed, another could lie there.
+    // What is granted is the mount at this path (egress/rules/socket_guard.h): with a directory
+    // above it renamed, another could lie there.
     if (region.rights.connect) return true;
     return !outer.rights.within(region.rights) || region.upper != Upper::None;
   }

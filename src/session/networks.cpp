@@ -1,6 +1,6 @@
 #include "session/networks.h"
 
-#include "egress/denial_gate.h"
+#include "egress/rules/denial_limiter.h"
 
 #include <boost/asio/post.hpp>
 

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "async/event.h"
-#include "egress/denial_gate.h"
+#include "egress/rules/denial_limiter.h"
 #include "python/channel/python_message.h"
 #include "session/python_plan.h"
 #include "session/python_worker.h"

@@ -56,7 +56,7 @@ TEST_P(Holds, AWaitForRoomEndsInTime) {
 }
 
 // The broker of a run is its own process. What a call uses is followed by a rest of three times as
-// long (egress/long_calls.h). A busy host lets the broker have less than that, never more.
+// long (egress/call_backoff.h). A busy host lets the broker have less than that, never more.
 TEST_P(Holds, CallsThatWaitCostTheirBox) {
   constexpr std::chrono::milliseconds kWatched{2000};
   Running box = start_probe({"--write", tree_}, {"wait_by_a_long_way", tree_, "48"}, patient());

@@ -4,7 +4,7 @@
 #include "authority/terms.h"
 #include "base/file.h"
 #include "egress/broker.h"
-#include "egress/ledger.h"
+#include "egress/rules/ledger.h"
 #include "host/facts.h"
 #include "launch/child/init_message.h"
 #include "launch/launcher_client.h"

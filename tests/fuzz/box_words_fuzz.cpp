@@ -5,7 +5,7 @@
 //
 //   ./glovebox_box_words_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/box_words
 #include "authority/json_codec.h"
-#include "egress/dns_message.h"
+#include "egress/dns/dns_message.h"
 #include "guest/files/tar_format.h"
 #include "python/channel/python_message.h"
 #include "session/shell_state.h"
