@@ -7,8 +7,8 @@
 #include "host/facts.h"
 #include "launch/launcher_client.h"
 #include "plan/make_plan.h"
-#include "session/manager.h"
-#include "session/session.h"
+#include "session/box/blocking_session.h"
+#include "session/manager/manager.h"
 #include "support/managed.h"
 
 #include <boost/asio/co_spawn.hpp>

@@ -4,8 +4,8 @@
 
 #include "authority/terms.h"
 #include "base/file.h"
-#include "session/manager.h"
-#include "session/python_host.h"
+#include "session/manager/manager.h"
+#include "session/python/python_host.h"
 #include "support/managed.h"
 
 #include <boost/asio/co_spawn.hpp>

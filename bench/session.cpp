@@ -1,12 +1,11 @@
 // What a run in a session costs, next to bash behind a pipe in bubblewrap, and what it costs to get
 // a session, next to a fresh bubblewrap with bash.
 
-#include "session/session.h"
-
 #include "base/quantity.h"
 #include "host/facts.h"
 #include "launch/launcher_client.h"
 #include "plan/make_plan.h"
+#include "session/box/blocking_session.h"
 #include "support/bubblewrap.h"
 #include "support/measure.h"
 #include "support/relay.h"

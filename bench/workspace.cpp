@@ -2,8 +2,8 @@
 // and files put into a session and read from it next to a pipe and to tar.
 
 #include "base/file.h"
-#include "session/file_job.h"
-#include "session/manager.h"
+#include "session/box/file_job.h"
+#include "session/manager/manager.h"
 #include "support/managed.h"
 
 #include <cerrno>

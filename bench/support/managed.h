@@ -1,7 +1,7 @@
 // A Manager of sessions with its loop, and a directory that goes with it.
 #pragma once
 
-#include "session/manager.h"
+#include "session/manager/manager.h"
 #include "support/measure.h"
 
 #include <boost/asio/co_spawn.hpp>

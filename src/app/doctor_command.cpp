@@ -4,7 +4,7 @@
 #include "doctor/probe.h"
 #include "doctor/probe_child.h"
 #include "launch/uid_lease.h"
-#include "session/python_facts.h"
+#include "session/python/python_facts.h"
 
 #include <boost/json.hpp>
 #include <climits>

@@ -2,7 +2,7 @@
 
 #include "async/co_try.h"
 #include "base/file.h"
-#include "session/file_job.h"
+#include "session/box/file_job.h"
 
 #include <cerrno>
 #include <vector>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/result.h"
-#include "session/live_session.h"
-#include "session/manager.h"
+#include "session/box/live_session.h"
+#include "session/manager/manager.h"
 
 #include <memory>
 #include <string>

@@ -4,8 +4,8 @@
 
 #include "base/result.h"
 #include "glovebox/glovebox.h"
-#include "session/manager.h"
-#include "session/temporary_state.h"
+#include "session/manager/manager.h"
+#include "session/store/temporary_state.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>

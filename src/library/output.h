@@ -2,7 +2,7 @@
 #pragma once
 
 #include "glovebox/glovebox.h"
-#include "session/live_session.h"
+#include "session/box/live_session.h"
 
 namespace glovebox::library {
 

@@ -6,8 +6,8 @@
 #include "mcp/placeholders.h"
 #include "mcp/profile_request.h"
 #include "mcp/worker.h"
-#include "session/manager.h"
-#include "session/temporary_state.h"
+#include "session/manager/manager.h"
+#include "session/store/temporary_state.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>

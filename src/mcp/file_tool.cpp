@@ -2,7 +2,7 @@
 #include "mcp/repl.h"
 #include "mcp/server.h"
 #include "mcp/tool_arguments.h"
-#include "session/file_job.h"
+#include "session/box/file_job.h"
 
 #include <boost/json/serialize.hpp>
 

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "mcp/output.h"
-#include "session/live_session.h"
+#include "session/box/live_session.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>

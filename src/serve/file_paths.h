@@ -6,7 +6,7 @@
 #pragma once
 
 #include "serve/http/message.h"
-#include "session/info.h"
+#include "session/store/session_info.h"
 
 #include <cstdint>
 #include <string>

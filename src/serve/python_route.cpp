@@ -3,7 +3,7 @@
 // (python/channel/python_message.h).
 #include "serve/handlers.h"
 #include "serve/helpers.h"
-#include "session/python_host.h"
+#include "session/python/python_host.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -9,7 +9,7 @@
 #include "serve/config.h"
 #include "serve/host_rules.h"
 #include "serve/http/exchange.h"
-#include "session/manager.h"
+#include "session/manager/manager.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

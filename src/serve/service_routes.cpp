@@ -7,7 +7,7 @@
 #include "serve/helpers.h"
 #include "serve/http/date.h"
 #include "serve/openapi.h"
-#include "session/python_facts.h"
+#include "session/python/python_facts.h"
 
 #include <boost/json/array.hpp>
 

@@ -8,8 +8,8 @@
 #include "egress/dns/dns_message.h"
 #include "guest/files/tar_format.h"
 #include "python/channel/python_message.h"
-#include "session/shell_state.h"
-#include "session/snapshot.h"
+#include "session/state/shell_state.h"
+#include "session/state/snapshot.h"
 
 #include <algorithm>
 #include <cstddef>

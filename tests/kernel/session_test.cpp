@@ -1,9 +1,8 @@
 // Sessions in real boxes: the agent as PID 1, behind all walls.
-#include "session/session.h"
-
 #include "base/file.h"
 #include "host/facts.h"
 #include "plan/make_plan.h"
+#include "session/box/blocking_session.h"
 
 #include <gtest/gtest.h>
 

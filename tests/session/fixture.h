@@ -1,7 +1,7 @@
 // A Manager with a loop and directories of its own, for tests.
 #pragma once
 
-#include "session/manager.h"
+#include "session/manager/manager.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

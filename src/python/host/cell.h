@@ -36,7 +36,7 @@ struct GuardState {
 extern thread_local GuardState guard_state;
 
 // How much a cell may have sent that nobody has taken yet; then it waits. The supervisor has the
-// same two numbers (session/python_host.h), and ends a cell that goes beyond them.
+// same two numbers (session/python/python_host.h), and ends a cell that goes beyond them.
 inline constexpr std::uint64_t kMaxKept = 4096;
 inline constexpr std::uint64_t kMaxKeptBytes = std::uint64_t{80} << 20;
 

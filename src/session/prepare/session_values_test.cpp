@@ -1,0 +1,198 @@
+// What needs no box: records as text, the spool of a log, names, values of requests.
+#include "authority/terms.h"
+#include "base/uuid.h"
+#include "request/network_authority.h"
+#include "session/box/background.h"
+#include "session/box/run.h"
+#include "session/prepare/prepare.h"
+#include "session/store/session_json.h"
+
+#include <gtest/gtest.h>
+
+namespace glovebox::session {
+namespace {
+
+using std::chrono::milliseconds;
+
+SessionRecord full_record() {
+  SessionRecord record;
+  SessionInfo& info = record.info;
+  info.id = "f81d4fae-7dec-41d0-a765-00a0c91e6bf6";
+  info.state = SessionState::Dead;
+  info.effective.name = "a \"name\"";
+  info.effective.labels = {{"k", "v"}};
+  info.effective.workspaces = {{"/w", WorkspaceMode::Write, std::nullopt},
+                               {"/x", WorkspaceMode::Overlay, Persist::Discard}};
+  info.effective.binds = {{"/s", "/d", BindMode::Read}};
+  info.effective.policy = {"python", {}, "box", "sha256:0"};
+  const std::vector<authority::Capability> memory{*authority::parse_term("memory", "64MiB")};
+  info.effective.handed = *authority::AuthoritySet::granting(memory);
+  info.effective.ceiling = info.effective.handed;
+  info.effective.network_ceiling = authority::AuthoritySet();
+  info.effective.cpus_milli = 1500;
+  info.effective.backend = plan::Backend::Process;
+  info.effective.env = {{"HOME", ""}};
+  info.effective.uid = 7;
+  info.effective.idle_timeout = milliseconds(0);
+  info.effective.waived = {"limit.memory"};
+  info.workspaces = {{"/w", WorkspaceMode::Write, Persist::Keep, ""}};
+  info.policy = plan::PolicyMark{"python", "sha256:0"};
+  info.created_at = WallTime(std::chrono::nanoseconds(1'700'000'000'123'456'789));
+  info.runs = 3;
+  info.not_enforced = {{"limit.memory", "no cgroups"}};
+  info.end = SessionEnd{EndCause::Limit, launch::LimitKind::Memory, "why", info.created_at};
+  record.guarantees = {{"net", "a namespace"}};
+  record.proved = {"net"};
+  record.usage = {3, 17, 5, std::nullopt};
+  return record;
+}
+
+TEST(SessionRecordText, ComesBackAsItWas) {
+  const SessionRecord record = full_record();
+  const auto text = encode_record(record);
+  ASSERT_TRUE(text);
+  const auto back = decode_record(*text);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_TRUE(*back == record);
+}
+
+TEST(SessionRecordText, OlderOnesSayNothingOfWhatIsMissing) {
+  SessionRecord record = full_record();
+  std::string text = *encode_record(record);
+  const std::string field = "\"not_enforced\":[{\"name\":\"limit.memory\",\"by\":\"no cgroups\"}],";
+  ASSERT_NE(text.find(field), std::string::npos) << text;
+  text.erase(text.find(field), field.size());
+  record.info.not_enforced.clear();
+  const auto back = decode_record(text);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_TRUE(*back == record);
+}
+
+TEST(SessionRecordText, LeavesSecretsOut) {
+  SessionRecord record = full_record();
+  record.info.effective.env = {{"TOKEN", "hunter2"}};
+  record.info.effective.policy.document = "a: hunter2";
+  EXPECT_EQ(encode_record(record)->find("hunter2"), std::string::npos);
+}
+
+TEST(SessionRecordText, WhatIsNoRecordIsRefused) {
+  EXPECT_FALSE(decode_record(""));
+  EXPECT_FALSE(decode_record("{}"));
+  EXPECT_FALSE(decode_record("[]"));
+  std::string text = *encode_record(full_record());
+  text.replace(text.find("\"state\":1"), 9, "\"state\":9");
+  EXPECT_FALSE(decode_record(text));
+}
+
+TEST(SpoolTest, KeepsTheLastBytesAtTheirPositions) {
+  auto spool = Spool::open("/tmp");
+  ASSERT_TRUE(spool) << spool.error().message;
+  EXPECT_EQ(spool->read(0, 10)->bytes, "");
+  EXPECT_EQ(spool->read(99, 10)->next, 0u);
+  ASSERT_TRUE(spool->append("hello "));
+  ASSERT_TRUE(spool->append("world"));
+  EXPECT_EQ(spool->read(0, 100)->bytes, "hello world");
+  EXPECT_EQ(spool->read(6, 2)->bytes, "wo");
+  EXPECT_EQ(spool->read(6, 2)->next, 8u);
+  ASSERT_TRUE(spool->append(std::string(Spool::kCapacity - 8, 'x') + "END"));
+  const auto log = spool->read(0, Spool::kCapacity * 2);
+  EXPECT_EQ(log->skipped, 6u);
+  EXPECT_EQ(log->bytes.size(), Spool::kCapacity);
+  EXPECT_TRUE(log->bytes.starts_with("worldxxx"));
+  EXPECT_TRUE(log->bytes.ends_with("xEND"));
+  ASSERT_TRUE(spool->append(std::string(Spool::kCapacity * 2, 'y') + "LAST"));
+  EXPECT_TRUE(spool->read(spool->size() - 6, 10)->bytes == "yyLAST");
+}
+
+TEST(UuidTest, LooksLikeOneAndIsNotTheOther) {
+  const auto first = make_uuid();
+  const auto second = make_uuid();
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(is_uuid(*first)) << *first;
+  EXPECT_EQ((*first)[14], '4');
+  EXPECT_NE(*first, *second);
+  EXPECT_FALSE(is_uuid("../../etc/passwd"));
+  EXPECT_FALSE(is_uuid(*first + "0"));
+}
+
+TEST(RunRequestTest, ContradictionsAreRefused) {
+  RunRequest request;
+  EXPECT_EQ(to_start(request).error().code, Code::Invalid);
+  request.code = ":";
+  EXPECT_EQ(to_start(request)->mode, guest::RunMode::Shell);
+  request.terminal = RunTerminal{};
+  EXPECT_EQ(to_start(request).error().code, Code::Invalid);
+  request.shell = RunShell::Own;
+  EXPECT_EQ(to_start(request)->io, guest::RunIo::Terminal);
+  request.argv = {"x"};
+  EXPECT_EQ(to_start(request).error().code, Code::Invalid);
+}
+
+// "A=B" would set A, and what is behind a zero byte would be left out.
+TEST(Environment, WhatIsNoVariableIsRefusedForABoxAndForARun) {
+  for (const plan::EnvEntry& wrong : std::vector<plan::EnvEntry>{{"A=B", "1"},
+                                                                 {"", "1"},
+                                                                 {std::string("A\0B", 3), "1"},
+                                                                 {"A", std::string("1\0", 2)},
+                                                                 {"1A", "1"},
+                                                                 {std::string(1000, 'A'), "1"}}) {
+    SessionRequest request;
+    request.env = {{"GOOD", "1"}, wrong};
+    EXPECT_EQ(check_values(request).error().code, Code::Invalid) << wrong.name;
+    RunRequest run;
+    run.argv = {"env"};
+    run.env = request.env;
+    EXPECT_EQ(to_start(run).error().code, Code::Invalid) << wrong.name;
+  }
+  RunRequest run;
+  run.argv = {"env"};
+  run.env = {{"A", "B=1\n"}, {"_b2", ""}};
+  EXPECT_EQ(to_start(run)->env, (std::vector<std::string>{"A=B=1\n", "_b2="}));
+}
+
+TEST(SessionRequestTest, IsBounded) {
+  SessionRequest request;
+  EXPECT_TRUE(check_values(request));
+  request.labels[std::string(300, 'x')] = "";
+  EXPECT_FALSE(check_values(request));
+  request.labels.clear();
+  request.name = "line\nbreak";
+  EXPECT_FALSE(check_values(request));
+  request.name.clear();
+  request.workspaces.resize(kMaxWorkspaces + 1, {"/w", std::nullopt, std::nullopt});
+  EXPECT_FALSE(check_values(request));
+  request.workspaces = {{"/w/../etc", std::nullopt, std::nullopt}};
+  EXPECT_FALSE(check_values(request)) << "a path that climbs";
+  request.workspaces.clear();
+  request.idle_timeout = milliseconds(-1);
+  EXPECT_FALSE(check_values(request));
+}
+
+TEST(WorkspaceModeText, BothWays) {
+  for (const auto mode : {WorkspaceMode::Overlay, WorkspaceMode::Write, WorkspaceMode::Read}) {
+    EXPECT_EQ(*parse_workspace_mode(to_text(mode)), mode);
+  }
+  EXPECT_FALSE(parse_workspace_mode("Overlay"));
+}
+
+TEST(NetworkPart, OnlyTheNetworkIsCutDown) {
+  const auto set_of = [](std::initializer_list<std::pair<const char*, const char*>> terms) {
+    std::vector<authority::Capability> all;
+    for (const auto& [name, value] : terms) all.push_back(*authority::parse_term(name, value));
+    return *authority::AuthoritySet::granting(all);
+  };
+  const auto held = set_of({{"connect", "a.example:443"},
+                            {"connect", "b.example:443"},
+                            {"read", "/srv"},
+                            {"memory", "64MiB"}});
+  const auto cut = with_network_within(
+      held, set_of({{"connect", "a.example:443"}, {"connect", "c.example:443"}}));
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(*cut, set_of({{"connect", "a.example:443"}, {"read", "/srv"}, {"memory", "64MiB"}}));
+  const auto none = with_network_within(held, authority::AuthoritySet());
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, set_of({{"read", "/srv"}, {"memory", "64MiB"}}));
+}
+
+}  // namespace
+}  // namespace glovebox::session
