@@ -1,5 +1,5 @@
-#include "library/host.h"
-#include "library/request.h"
+#include "library/runtime.h"
+#include "library/to_request.h"
 
 namespace glovebox {
 

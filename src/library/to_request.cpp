@@ -1,4 +1,4 @@
-#include "library/request.h"
+#include "library/to_request.h"
 
 #include "authority/terms.h"
 

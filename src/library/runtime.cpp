@@ -1,4 +1,4 @@
-#include "library/host.h"
+#include "library/runtime.h"
 
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>

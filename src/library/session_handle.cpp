@@ -1,9 +1,9 @@
 #include "async/co_try.h"
 #include "library/changes.h"
 #include "library/files.h"
-#include "library/host.h"
 #include "library/output.h"
-#include "library/request.h"
+#include "library/runtime.h"
+#include "library/to_request.h"
 
 namespace glovebox {
 namespace {
