@@ -3,10 +3,10 @@
 #include "async/event.h"
 #include "base/file.h"
 #include "base/uuid.h"
+#include "http/auth.h"
+#include "http/listener.h"
+#include "http/server.h"
 #include "mcp/rpc.h"
-#include "serve/auth.h"
-#include "serve/http/listener.h"
-#include "serve/http/server.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -73,7 +73,7 @@ bool takes_events(const serve::Request& request) {
   return accept != nullptr && accept->find("text/event-stream") != std::string::npos;
 }
 
-// A caller without a good token. What the service's own clients look for in a 401 (serve/auth.cpp)
+// A caller without a good token. What the service's own clients look for in a 401 (http/auth.cpp)
 // means nothing to a client of MCP.
 Response auth_refusal(const serve::ApiError& error) {
   if (error.status != 401) return serve::to_response(error);

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "base/result.h"
-#include "serve/http/router.h"
-#include "serve/http/server.h"
+#include "http/router.h"
+#include "http/server.h"
 
 #include <chrono>
 #include <cstdint>

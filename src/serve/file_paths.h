@@ -5,7 +5,7 @@
 // leads nowhere else, and what was handed in for reading is not written.
 #pragma once
 
-#include "serve/http/message.h"
+#include "http/message.h"
 #include "session/store/session_info.h"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "serve/file_ranges.h"
 
-#include "serve/http/url.h"
+#include "http/url.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
 // Parts of a file: by bytes, as HTTP asks for them, and by lines.
 #pragma once
 
-#include "serve/http/message.h"
+#include "http/message.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // The handlers of all routes; routes.cpp says which is for what.
 #pragma once
 
-#include "serve/http/router.h"
+#include "http/router.h"
 
 #include <span>
 

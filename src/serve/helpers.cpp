@@ -1,8 +1,8 @@
 #include "serve/helpers.h"
 
+#include "http/date.h"
 #include "policy/policy.h"
 #include "serve/create_order.h"
-#include "serve/http/date.h"
 
 #include <boost/json/array.hpp>
 

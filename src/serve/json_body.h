@@ -1,7 +1,7 @@
 // Reading JSON bodies: bounded, typed, and saying what is wrong with all of it.
 #pragma once
 
-#include "serve/http/message.h"
+#include "http/message.h"
 
 #include <boost/json/value.hpp>
 

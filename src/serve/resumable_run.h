@@ -9,7 +9,7 @@
 #pragma once
 
 #include "async/event.h"
-#include "serve/http/exchange.h"
+#include "http/exchange.h"
 #include "serve/replay_buffer.h"
 #include "serve/run_order.h"
 

@@ -1,5 +1,5 @@
+#include "http/url.h"
 #include "serve/handlers.h"
-#include "serve/http/url.h"
 #include "serve/openapi.h"
 
 #include <gmock/gmock.h>

@@ -1,9 +1,9 @@
 #include "serve/run_service.h"
 
 #include "base/file.h"
+#include "http/server.h"
 #include "launch/open_files.h"
 #include "policy/load.h"
-#include "serve/http/server.h"
 #include "serve/sd_notify.h"
 #include "serve/service.h"
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "base/result.h"
+#include "http/auth.h"
+#include "http/exchange.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
 #include "policy/policy_store.h"
-#include "serve/auth.h"
 #include "serve/config.h"
 #include "serve/host_rules.h"
-#include "serve/http/exchange.h"
 #include "session/manager/manager.h"
 
 #include <boost/asio/co_spawn.hpp>

@@ -1,11 +1,11 @@
 // About the service itself.
 #include "base/file.h"
+#include "http/date.h"
 #include "policy/load.h"
 #include "policy/print.h"
 #include "policy/templates.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
-#include "serve/http/date.h"
 #include "serve/openapi.h"
 #include "session/python/python_facts.h"
 

@@ -1,7 +1,7 @@
 #include "serve/sse.h"
 
 #include "base/utf8.h"
-#include "serve/http/date.h"
+#include "http/date.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The handlers of routes about the state of sessions, and what they share with others.
 #pragma once
 
-#include "serve/http/router.h"
+#include "http/router.h"
 #include "serve/service.h"
 
 #include <string>

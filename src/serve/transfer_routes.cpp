@@ -1,9 +1,9 @@
 // Whole files in and out of a session, as streams: a file of any size costs one buffer.
+#include "http/date.h"
 #include "serve/file_paths.h"
 #include "serve/file_ranges.h"
 #include "serve/handlers.h"
 #include "serve/helpers.h"
-#include "serve/http/date.h"
 #include "serve/multipart.h"
 
 #include <charconv>

@@ -1,7 +1,7 @@
 // Work that ends when nobody is there any more to hear of it.
 #pragma once
 
-#include "serve/http/exchange.h"
+#include "http/exchange.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>

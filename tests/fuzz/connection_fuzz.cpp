@@ -6,7 +6,7 @@
 //
 //   ./glovebox_connection_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/connection
 #include "base/file.h"
-#include "serve/http/server.h"
+#include "http/server.h"
 
 #include <fmt/format.h>
 

@@ -3,10 +3,10 @@
 // pieces it comes.
 //
 //   ./glovebox_http_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/http
+#include "http/url.h"
 #include "serve/create_order.h"
 #include "serve/file_paths.h"
 #include "serve/file_ranges.h"
-#include "serve/http/url.h"
 #include "serve/multipart.h"
 #include "serve/sse.h"
 

@@ -1,7 +1,7 @@
 // Percent-encoding and query strings.
 #pragma once
 
-#include "serve/http/message.h"
+#include "http/message.h"
 
 #include <optional>
 #include <string>

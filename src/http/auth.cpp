@@ -1,4 +1,4 @@
-#include "serve/auth.h"
+#include "http/auth.h"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>

@@ -4,7 +4,7 @@
 // table is compared with schema/openapi.yaml by a test.
 #pragma once
 
-#include "serve/http/exchange.h"
+#include "http/exchange.h"
 
 #include <cstdint>
 #include <span>

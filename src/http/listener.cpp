@@ -1,4 +1,4 @@
-#include "serve/http/listener.h"
+#include "http/listener.h"
 
 #include <boost/asio/ip/address.hpp>
 

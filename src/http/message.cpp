@@ -1,4 +1,4 @@
-#include "serve/http/message.h"
+#include "http/message.h"
 
 #include "base/utf8.h"
 

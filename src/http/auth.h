@@ -8,9 +8,9 @@
 
 #include "authority/authority_set.h"
 #include "base/result.h"
+#include "http/message.h"
+#include "http/router.h"
 #include "request/session_request.h"
-#include "serve/http/message.h"
-#include "serve/http/router.h"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
-#include "serve/http/connection.h"
+#include "http/connection.h"
 
-#include "serve/http/date.h"
-#include "serve/http/url.h"
+#include "http/date.h"
+#include "http/url.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>

@@ -1,5 +1,5 @@
 // WebSockets, by Boost.Beast. A file of its own because nothing compiles slower.
-#include "serve/http/connection.h"
+#include "http/connection.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>

@@ -1,4 +1,4 @@
-#include "serve/http/url.h"
+#include "http/url.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "serve/auth.h"
+#include "http/auth.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "serve/http/router.h"
+#include "http/router.h"
 
-#include "serve/http/url.h"
+#include "http/url.h"
 
 #include <array>
 #include <optional>

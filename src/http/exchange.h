@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "serve/http/message.h"
+#include "http/message.h"
 
 #include <boost/asio/awaitable.hpp>
 

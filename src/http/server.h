@@ -16,8 +16,8 @@
 #pragma once
 
 #include "base/result.h"
-#include "serve/http/exchange.h"
-#include "serve/http/listener.h"
+#include "http/exchange.h"
+#include "http/listener.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>

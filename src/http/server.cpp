@@ -1,6 +1,6 @@
-#include "serve/http/server.h"
+#include "http/server.h"
 
-#include "serve/http/connection.h"
+#include "http/connection.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -5,9 +5,9 @@
 // is one answer, and the connection ends.
 #pragma once
 
-#include "serve/http/exchange.h"
-#include "serve/http/server.h"
-#include "serve/http/stream.h"
+#include "http/exchange.h"
+#include "http/server.h"
+#include "http/stream.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>

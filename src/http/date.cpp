@@ -1,4 +1,4 @@
-#include "serve/http/date.h"
+#include "http/date.h"
 
 #include <fmt/format.h>
 
