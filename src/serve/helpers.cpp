@@ -2,7 +2,7 @@
 
 #include "http/date.h"
 #include "policy/policy.h"
-#include "serve/create_order.h"
+#include "serve/bodies/create_body.h"
 
 #include <boost/json/array.hpp>
 

@@ -1,7 +1,7 @@
 // What handlers have in common.
 #pragma once
 
-#include "serve/json_body.h"
+#include "serve/bodies/json_body.h"
 #include "serve/service.h"
 
 #include <boost/json/value.hpp>

@@ -7,8 +7,8 @@
 #include "observe/log.h"
 #include "observe/metrics.h"
 #include "policy/policy_store.h"
+#include "serve/bodies/host_rules.h"
 #include "serve/config.h"
-#include "serve/host_rules.h"
 #include "session/manager/manager.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -62,7 +62,7 @@ struct Service {
       with_background;
   // Runs whose clients may come back, by their ids (resumable_run.h).
   std::map<std::string, std::shared_ptr<ResumableRun>, std::less<>> resumable;
-  // Sessions that are being made, by the caller's name (room.h).
+  // Sessions that are being made, by the caller's name (session_quota.h).
   std::shared_ptr<Rooms> rooms = std::make_shared<Rooms>();
   std::function<HttpCounts()> http_counts;
   asio::thread_pool pool{1};

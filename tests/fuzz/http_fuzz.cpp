@@ -4,10 +4,10 @@
 //
 //   ./glovebox_http_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/http
 #include "http/url.h"
-#include "serve/create_order.h"
-#include "serve/file_paths.h"
-#include "serve/file_ranges.h"
-#include "serve/multipart.h"
+#include "serve/bodies/create_body.h"
+#include "serve/bodies/file_paths.h"
+#include "serve/bodies/file_ranges.h"
+#include "serve/bodies/multipart.h"
 #include "serve/sse.h"
 
 #include <boost/json/parse.hpp>

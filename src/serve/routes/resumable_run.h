@@ -11,7 +11,7 @@
 #include "async/event.h"
 #include "http/exchange.h"
 #include "serve/replay_buffer.h"
-#include "serve/run_order.h"
+#include "serve/routes/run_body.h"
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>

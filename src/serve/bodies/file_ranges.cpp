@@ -1,4 +1,4 @@
-#include "serve/file_ranges.h"
+#include "serve/bodies/file_ranges.h"
 
 #include "http/url.h"
 

@@ -1,9 +1,9 @@
 // Runs: in the foreground as a stream of events, in the background with a log.
-#include "serve/handlers.h"
+#include "serve/cancel_on_disconnect.h"
 #include "serve/helpers.h"
-#include "serve/resumable_run.h"
-#include "serve/run_order.h"
-#include "serve/until_gone.h"
+#include "serve/routes/handlers.h"
+#include "serve/routes/resumable_run.h"
+#include "serve/routes/run_body.h"
 
 #include <algorithm>
 #include <array>

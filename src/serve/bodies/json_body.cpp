@@ -1,4 +1,4 @@
-#include "serve/json_body.h"
+#include "serve/bodies/json_body.h"
 
 #include "authority/strict_json.h"
 

@@ -4,9 +4,9 @@
 #include "policy/load.h"
 #include "policy/print.h"
 #include "policy/templates.h"
-#include "serve/handlers.h"
 #include "serve/helpers.h"
 #include "serve/openapi.h"
+#include "serve/routes/handlers.h"
 #include "session/python/python_facts.h"
 
 #include <boost/json/array.hpp>

@@ -5,7 +5,7 @@
 // handed on. These functions look at the disk; they run on the pool.
 #pragma once
 
-#include "serve/create_order.h"
+#include "serve/bodies/create_body.h"
 
 #include <string>
 #include <vector>

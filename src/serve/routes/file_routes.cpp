@@ -1,9 +1,9 @@
 // Files and directories of a session: looked at, moved, changed, removed. Everything is done by the
 // box's own agent, so what these routes show is what the code in the box sees.
 #include "http/date.h"
-#include "serve/file_paths.h"
-#include "serve/handlers.h"
+#include "serve/bodies/file_paths.h"
 #include "serve/helpers.h"
+#include "serve/routes/handlers.h"
 
 #include <boost/json/array.hpp>
 

@@ -1,7 +1,7 @@
-#include "serve/create_order.h"
+#include "serve/bodies/create_body.h"
 
 #include "authority/terms.h"
-#include "serve/host_rules.h"
+#include "serve/bodies/host_rules.h"
 
 #include <boost/json/parse.hpp>
 #include <gmock/gmock.h>

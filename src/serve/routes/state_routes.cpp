@@ -3,16 +3,16 @@
 // The key of a checkpoint comes with the request, in a header: the service keeps none. Who may use
 // the service at all may ask for these as for a session; a token that is not admin's writes and
 // restores checkpoints of its own alone, because its name is the tenant that they are sealed for.
-#include "serve/state_routes.h"
+#include "serve/routes/state_routes.h"
 
 #include "authority/json_codec.h"
 #include "authority/terms.h"
 #include "base/file.h"
 #include "base/quantity.h"
 #include "host/resolve_authority.h"
-#include "serve/create_order.h"
+#include "serve/bodies/create_body.h"
 #include "serve/helpers.h"
-#include "serve/room.h"
+#include "serve/session_quota.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>

@@ -1,6 +1,6 @@
-#include "serve/room.h"
+#include "serve/session_quota.h"
 
-#include "serve/create_order.h"
+#include "serve/bodies/create_body.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // The channel of a Python session, over a WebSocket. A text frame holds a message as JSON, a binary
 // frame the length of the JSON, the JSON and the bytes it refers to
 // (python/channel/python_message.h).
-#include "serve/handlers.h"
 #include "serve/helpers.h"
+#include "serve/routes/handlers.h"
 #include "session/python/python_host.h"
 
 #include <boost/asio/co_spawn.hpp>

@@ -1,11 +1,11 @@
 // Sessions: made, listed, ended. Changes of them are in change_route.cpp.
 #include "base/utf8.h"
-#include "serve/create_order.h"
-#include "serve/handlers.h"
+#include "serve/bodies/create_body.h"
+#include "serve/cancel_on_disconnect.h"
 #include "serve/helpers.h"
-#include "serve/room.h"
-#include "serve/run_order.h"
-#include "serve/until_gone.h"
+#include "serve/routes/handlers.h"
+#include "serve/routes/run_body.h"
+#include "serve/session_quota.h"
 #include "workspace/tree/printable.h"
 
 #include <boost/json/array.hpp>

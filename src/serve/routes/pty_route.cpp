@@ -5,9 +5,9 @@
 // the client: {"type":"connected",...}, binary frames that begin with 1 and hold what the terminal
 // shows, {"type":"exit","exit_code":0}, {"type":"error","code":...,"message":...}.
 #include "base/utf8.h"
-#include "serve/handlers.h"
 #include "serve/helpers.h"
-#include "serve/run_order.h"
+#include "serve/routes/handlers.h"
+#include "serve/routes/run_body.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

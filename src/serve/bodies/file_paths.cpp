@@ -1,7 +1,7 @@
-#include "serve/file_paths.h"
+#include "serve/bodies/file_paths.h"
 
 #include "host/path_facts.h"
-#include "serve/host_rules.h"
+#include "serve/bodies/host_rules.h"
 
 #include <algorithm>
 #include <optional>

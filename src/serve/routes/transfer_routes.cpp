@@ -1,10 +1,10 @@
 // Whole files in and out of a session, as streams: a file of any size costs one buffer.
 #include "http/date.h"
-#include "serve/file_paths.h"
-#include "serve/file_ranges.h"
-#include "serve/handlers.h"
+#include "serve/bodies/file_paths.h"
+#include "serve/bodies/file_ranges.h"
+#include "serve/bodies/multipart.h"
 #include "serve/helpers.h"
-#include "serve/multipart.h"
+#include "serve/routes/handlers.h"
 
 #include <charconv>
 #include <memory>

@@ -1,7 +1,7 @@
 // What a session changed: shown, taken over, taken back.
-#include "serve/handlers.h"
 #include "serve/helpers.h"
-#include "serve/state_routes.h"
+#include "serve/routes/handlers.h"
+#include "serve/routes/state_routes.h"
 
 #include <boost/json/array.hpp>
 

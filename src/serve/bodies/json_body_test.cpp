@@ -1,4 +1,4 @@
-#include "serve/json_body.h"
+#include "serve/bodies/json_body.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

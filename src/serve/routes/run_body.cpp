@@ -1,4 +1,4 @@
-#include "serve/run_order.h"
+#include "serve/routes/run_body.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

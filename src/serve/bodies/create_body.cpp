@@ -1,4 +1,4 @@
-#include "serve/create_order.h"
+#include "serve/bodies/create_body.h"
 
 #include "authority/capability.h"
 #include "authority/json_codec.h"

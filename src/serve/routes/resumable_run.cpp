@@ -1,8 +1,8 @@
-#include "serve/resumable_run.h"
+#include "serve/routes/resumable_run.h"
 
 #include "base/uuid.h"
-#include "serve/handlers.h"
-#include "serve/until_gone.h"
+#include "serve/cancel_on_disconnect.h"
+#include "serve/routes/handlers.h"
 
 #include <boost/asio/detached.hpp>
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "request/session_request.h"
-#include "serve/json_body.h"
+#include "serve/bodies/json_body.h"
 
 #include <boost/json/value.hpp>
 

@@ -1,6 +1,6 @@
-#include "serve/file_paths.h"
+#include "serve/bodies/file_paths.h"
 
-#include "serve/file_ranges.h"
+#include "serve/bodies/file_ranges.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
-#include "serve/handlers.h"
 #include "serve/helpers.h"
-#include "serve/resumable_run.h"
+#include "serve/routes/handlers.h"
+#include "serve/routes/resumable_run.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,9 @@
 // PATCH of a session: its name, labels and idle time, and less authority. Never more.
 #include "authority/terms.h"
 #include "request/network_authority.h"
-#include "serve/create_order.h"
-#include "serve/handlers.h"
+#include "serve/bodies/create_body.h"
 #include "serve/helpers.h"
+#include "serve/routes/handlers.h"
 
 #include <boost/json/array.hpp>
 

@@ -1,6 +1,6 @@
 #include "http/url.h"
-#include "serve/handlers.h"
 #include "serve/openapi.h"
+#include "serve/routes/handlers.h"
 
 #include <gmock/gmock.h>
 

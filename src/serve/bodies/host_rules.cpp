@@ -1,4 +1,4 @@
-#include "serve/host_rules.h"
+#include "serve/bodies/host_rules.h"
 
 #include "host/path_facts.h"
 

@@ -1,5 +1,5 @@
-#include "serve/handlers.h"
-#include "serve/state_routes.h"
+#include "serve/routes/handlers.h"
+#include "serve/routes/state_routes.h"
 
 #include <array>
 
