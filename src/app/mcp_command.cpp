@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "host/path_facts.h"
 #include "mcp/http_front.h"
-#include "mcp/name_keeper.h"
-#include "mcp/server.h"
+#include "mcp/mcp_server.h"
+#include "mcp/repl/name_keeper.h"
 #include "policy/load.h"
 
 #include <CLI/CLI.hpp>
@@ -237,7 +237,7 @@ void add_mcp_options(CLI::App& app, McpOptions& options) {
   app.add_option("--token-file", options.token_file,
                  "With --listen: the token of clients; else it is $GLOVEBOX_MCP_TOKEN");
   add_install_options(app, options);
-  // Started by the server itself (mcp/name_keeper.h).
+  // Started by the server itself (mcp/repl/name_keeper.h).
   app.add_subcommand("keep-names")->group("")->callback([&options] { options.keeps_names = true; });
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/cli.h"
-#include "mcp/modes.h"
+#include "mcp/profile/modes.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // The tool `files`: the box's own view of its files, through its agent.
-#include "mcp/repl.h"
-#include "mcp/server.h"
+#include "mcp/mcp_server.h"
+#include "mcp/repl/repl.h"
 #include "mcp/tool_arguments.h"
 #include "session/box/file_job.h"
 

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "mcp/server.h"
+#include "mcp/mcp_server.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #include "mcp/rpc.h"
 
-#include "mcp/output.h"
-#include "mcp/worker_frames.h"
+#include "mcp/repl/repl_output.h"
+#include "mcp/repl/worker_frames.h"
 
 #include <gtest/gtest.h>
 

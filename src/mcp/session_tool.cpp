@@ -1,6 +1,6 @@
 // The tool `session`: several sessions with names, forks of them, and sessions as files.
 #include "async/co_try.h"
-#include "mcp/server.h"
+#include "mcp/mcp_server.h"
 
 #include <boost/json/serialize.hpp>
 

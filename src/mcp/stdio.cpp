@@ -1,6 +1,6 @@
 // The server on standard input and output.
 #include "base/file.h"
-#include "mcp/server.h"
+#include "mcp/mcp_server.h"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -1,6 +1,6 @@
 #include "mcp/tool_arguments.h"
 
-#include "mcp/checkpoint_place.h"
+#include "mcp/repl/checkpoint_place.h"
 
 #include <array>
 

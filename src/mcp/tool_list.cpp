@@ -1,5 +1,5 @@
 // What tools/list says.
-#include "mcp/server.h"
+#include "mcp/mcp_server.h"
 
 namespace glovebox::mcp {
 namespace {

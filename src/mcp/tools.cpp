@@ -1,6 +1,6 @@
 // The tools, except files (file_tool.cpp) and session (session_tool.cpp).
 #include "base/file.h"
-#include "mcp/server.h"
+#include "mcp/mcp_server.h"
 #include "mcp/tool_arguments.h"
 #include "workspace/commit/commit.h"
 

@@ -6,7 +6,7 @@ if(NOT clash EQUAL -1)
   message(FATAL_ERROR "${INPUT}: contains the end of a raw string")
 endif()
 file(WRITE "${OUTPUT}" "// Made by worker_source.cmake from src/python/repl/worker.py.
-#include \"mcp/worker.h\"
+#include \"mcp/repl/worker.h\"
 
 namespace glovebox::mcp {
 

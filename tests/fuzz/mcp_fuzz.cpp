@@ -1,10 +1,10 @@
 // The edge of the MCP server: lines from the client, payloads about its sandbox, frames from a
 // worker in the box. Whatever the bytes, there is an answer, and what is understood means the same
 // when it is written down and read again.
-#include "mcp/codex_state.h"
-#include "mcp/output.h"
+#include "mcp/profile/codex_state.h"
+#include "mcp/repl/repl_output.h"
+#include "mcp/repl/worker_frames.h"
 #include "mcp/rpc.h"
-#include "mcp/worker_frames.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -16,7 +16,7 @@ class Worker(unittest.TestCase):
     def setUp(self):
         with open(SOURCE) as source:
             text = source.read()
-        # As the server starts it (src/mcp/python_worker.cpp).
+        # As the server starts it (src/mcp/repl/python_repl_worker.cpp).
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         self.process = subprocess.Popen([sys.executable, "-u", "-c", BOOT, text], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env=environment)
