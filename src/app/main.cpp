@@ -1,11 +1,11 @@
-#include "app/attack_command.h"
-#include "app/commands.h"
-#include "app/completion_command.h"
-#include "app/mcp_command.h"
-#include "app/secret_command.h"
-#include "app/serve_command.h"
-#include "app/session_command.h"
+#include "attack/attack_command.h"
 #include "base/result.h"
+#include "cli/commands.h"
+#include "cli/completion/completion_command.h"
+#include "cli/mcp/mcp_command.h"
+#include "cli/secret_command.h"
+#include "cli/serve_command.h"
+#include "cli/session/session_command.h"
 
 #include <CLI/CLI.hpp>
 
