@@ -336,7 +336,7 @@ class Runs(ServiceTest):
         run = session.run("trap '' INT TERM; while :; do sleep 60; done", timeout_seconds=1)
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(run.last["error"]["evalue"], "context deadline exceeded")
-        self.assertEqual(session.out("echo usable; pgrep -c sleep || true"), "usable\n0")
+        self.assertEqual(session.out("echo usable; pgrep -c -r D,R,S,T sleep || true"), "usable\n0")
 
     def test_Requirement23_a_client_that_goes_away_ends_its_run(self):
         session = self.session()
@@ -347,7 +347,7 @@ class Runs(ServiceTest):
         self.assertIn(b"started", client.recv(65536))
         client.close()
         start = time.monotonic()
-        self.assertEqual(session.out("echo usable; pgrep -c sleep || true"), "usable\n0")
+        self.assertEqual(session.out("echo usable; pgrep -c -r D,R,S,T sleep || true"), "usable\n0")
         self.assertLess(time.monotonic() - start, 10)
 
     def test_Requirement24_variables_of_a_run_are_its_own(self):
