@@ -229,17 +229,19 @@ TEST(Lower, SocketsOfAReadableTreeAreGrantedOneByOne) {
 }
 
 // A directory is pinned for what is taken away below it, not for what is given.
-// The broker finds the grant's mount by its path.
+// The broker finds the grant's mount by its path: a socket's, or that of a directory of them.
 TEST(Lower, AGrantedSocketPinsWhatLiesAbove) {
-  SandboxSpec spec = command();
-  allow(spec, {"write=/srv", "unix=/srv/deep/a.sock"});
-  const auto lowered = lower(spec, root_host());
-  ASSERT_TRUE(lowered) << lowered.error().message;
-  std::vector<std::string> pinned;
-  for (const Region& region : lowered->regions) {
-    pinned.insert(pinned.end(), region.pinned.begin(), region.pinned.end());
+  for (const char* granted : {"unix=/srv/deep/a.sock", "unix=/srv/deep/all"}) {
+    SandboxSpec spec = command();
+    allow(spec, {"write=/srv", granted});
+    const auto lowered = lower(spec, root_host());
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    std::vector<std::string> pinned;
+    for (const Region& region : lowered->regions) {
+      pinned.insert(pinned.end(), region.pinned.begin(), region.pinned.end());
+    }
+    EXPECT_THAT(pinned, ElementsAre("/srv/deep")) << granted;
   }
-  EXPECT_THAT(pinned, ElementsAre("/srv/deep"));
 }
 
 TEST(Lower, AnExceptionInsideADenialIsGranted) {

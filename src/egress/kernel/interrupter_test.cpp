@@ -41,6 +41,15 @@ TEST(Interrupter, EndsEveryCallThatWaitsInATurn) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(wait_in_vain(), EINTR) << i;
 }
 
+// A call with a patience of its own, as above, is not begun again in any case.
+TEST(Interrupter, BeginsNoCallAgain) {
+  Interrupter interrupter;
+  ASSERT_TRUE(interrupter.open());
+  struct sigaction action{};
+  ASSERT_EQ(::sigaction(interrupter.signal_number(), nullptr, &action), 0);
+  EXPECT_EQ(action.sa_flags & SA_RESTART, 0);
+}
+
 TEST(Interrupter, LeavesCallsBetweenTurnsAlone) {
   Interrupter interrupter;
   ASSERT_TRUE(interrupter.open());
