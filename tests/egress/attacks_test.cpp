@@ -106,28 +106,6 @@ TEST_P(Attacks, ServicesOfTheHostStayOutOfReach) {
   EXPECT_EQ(loopback.visitors() + everywhere.visitors(), 0);
 }
 
-// A socket that was handed in belongs to the host's network.
-TEST_P(Attacks, DevicesOfTheHostAreNotListed) {
-  const TcpServer server(kGranted, echo());
-  constexpr const char* kList = R"(
-import errno, fcntl, socket, sys
-SIOCGIFCONF, SIOCGIFNAME, SIOCGIFHWADDR = 0x8912, 0x8910, 0x8927
-with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
-    for request in SIOCGIFCONF, SIOCGIFNAME, SIOCGIFHWADDR:
-        try:
-            fcntl.ioctl(connection, request, bytearray(40))
-            print("told")
-        except OSError as error:
-            print("met", errno.errorcode[error.errno])
-)";
-  for (const Words& more : {Words{}, Words{"--allow", "syscalls=ioctl"}}) {
-    Words words = granting(server.where());
-    words.insert(words.end(), more.begin(), more.end());
-    const Outcome outcome = run(words, {"/usr/bin/python3", "-c", kList, kGranted, server.port()});
-    EXPECT_EQ(outcome.out, "met ENOTTY\nmet ENOTTY\nmet ENOTTY\n") << outcome.err;
-  }
-}
-
 TEST_P(Attacks, OtherFamiliesStayShut) {
   const Words words = granting("192.0.2.1:80");
   EXPECT_THAT(probe(words, {"netlink", "0"}), ended_with(EAFNOSUPPORT));

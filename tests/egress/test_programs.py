@@ -216,7 +216,8 @@ asyncio.run(main())"""])
 
     @needs(JAVA, "Java")
     def test_java(self):
-        for words, wanted in ((["Fetch.java", self.url("/java")], "hello /java"),
+        for words, wanted in ((["Devices.java"], "device lo"),
+                              (["Fetch.java", self.url("/java")], "hello /java"),
                               (["Selector.java", "web.test", self.web.port], "hello /epoll")):
             with self.subTest(words[0]):
                 out = self.box(self.web.port, [JAVA, SOURCES / words[0], *words[1:]], read=[SOURCES])

@@ -2,7 +2,6 @@
 #include "plan/filter/filter_requests.h"
 #include "plan/filter/filter_rules.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -19,30 +18,9 @@ ArgumentTest is_zero(std::uint8_t argument, std::uint64_t mask) {
   return {argument, mask, ArgumentTest::Relation::OneOf, {0}};
 }
 
-// A socket that was handed in belongs to the host's network and would tell of its devices: names,
-// addresses, hardware. The filter does not see which socket it is. The rule holds beside
-// `syscalls=ioctl` as well, which allows what has no rule of its own.
-void hide_devices(FilterRules& rules) {
-  constexpr std::uint8_t kRequest = 1;
-  const auto devices = device_ioctls();
-  std::vector<Clause>& clauses = rules.find("ioctl")->clauses;
-  for (Clause& clause : clauses) {
-    if (clause.verdict != Verdict::allow()) continue;
-    for (ArgumentTest& test : clause.tests) {
-      std::erase_if(test.values, [&](std::uint64_t value) {
-        return std::ranges::find(devices, value) != devices.end();
-      });
-    }
-  }
-  clauses.push_back(
-      {{{kRequest, kLow32, ArgumentTest::Relation::OneOf, {devices.begin(), devices.end()}}},
-       Verdict::refuse(ENOTTY)});
-}
-
 }  // namespace
 
 void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls) {
-  hide_devices(rules);
   for (const std::string_view call : calls) rules.find(call)->otherwise = Verdict::notify();
   constexpr std::pair<std::string_view, std::uint8_t> kFlagsOf[] = {
       {"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}};

@@ -81,7 +81,8 @@ constexpr std::uint64_t kAllowedIoctls[] = {
     FS_IOC_GETFLAGS,
     FS_IOC_GETVERSION,
     FS_IOC_FSGETXATTR,
-    // Sockets: owners, marks and stamps, and the devices of the box's own network namespace.
+    // Sockets: owners, marks and stamps, and devices of the network that a socket belongs to (the
+    // box's own, or the host's when it was handed in). Java lists devices when it makes addresses.
     FIOSETOWN,
     FIOGETOWN,
     SIOCSPGRP,
@@ -107,12 +108,6 @@ constexpr std::uint64_t kAllowedIoctls[] = {
     SIOCGIFMAP,
     // How much entropy there is.
     RNDGETENTCNT,
-};
-
-constexpr std::uint64_t kDeviceIoctls[] = {
-    SIOCGIFNAME,    SIOCGIFCONF,    SIOCGIFFLAGS,  SIOCGIFADDR, SIOCGIFDSTADDR,
-    SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFMETRIC, SIOCGIFMTU,  SIOCGIFHWADDR,
-    SIOCGIFINDEX,   SIOCGIFTXQLEN,  SIOCGIFMAP,
 };
 
 // TIOCSTI and TIOCLINUX type into the terminal of the caller. TIOCCONS takes the
@@ -178,7 +173,6 @@ constexpr std::uint64_t kRefusedPrctls[] = {PR_SET_MM, PR_SET_PTRACER};
 
 std::span<const std::uint64_t> allowed_ioctls() { return kAllowedIoctls; }
 std::span<const std::uint64_t> refused_ioctls() { return kRefusedIoctls; }
-std::span<const std::uint64_t> device_ioctls() { return kDeviceIoctls; }
 std::span<const std::uint64_t> allowed_prctls() { return kAllowedPrctls; }
 std::span<const std::uint64_t> refused_prctls() { return kRefusedPrctls; }
 

@@ -10,8 +10,6 @@ namespace glovebox::plan {
 
 std::span<const std::uint64_t> allowed_ioctls();
 std::span<const std::uint64_t> refused_ioctls();  // EPERM, whatever is granted
-// Of those that are allowed: what tells of the devices of the network that a socket belongs to.
-std::span<const std::uint64_t> device_ioctls();
 std::span<const std::uint64_t> allowed_prctls();
 std::span<const std::uint64_t> refused_prctls();  // EPERM, whatever is granted
 

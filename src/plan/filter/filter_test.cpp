@@ -281,36 +281,6 @@ TEST(Filter, BringsBackNothingThatIsDangerous) {
   EXPECT_EQ(answer("move_pages", {1}), refused(EPERM));
 }
 
-// In whatever order a box gets what.
-TEST(Filter, HidesTheDevicesOfAHandedInSocket) {
-  for (const bool broker_first : {true, false}) {
-    for (const bool all_requests : {true, false}) {
-      FilterRules rules = default_filter_rules(Architecture::X86_64);
-      if (broker_first) pass_to_broker(rules, {});
-      if (all_requests) bring_back(rules, "ioctl");
-      if (!broker_first) pass_to_broker(rules, {});
-      expect_agreement(rules);
-      const Program program = compile_filter(rules);
-      const auto answer = [&](std::uint64_t request) {
-        return evaluate_filter(
-            program, call_data(Architecture::X86_64, rules.find("ioctl")->number, {0, request}));
-      };
-      for (const std::uint64_t request : device_ioctls()) {
-        EXPECT_EQ(answer(request), refused(ENOTTY)) << request;
-        EXPECT_EQ(answer(request | kHighBit), refused(ENOTTY)) << request;
-      }
-      EXPECT_EQ(answer(FIONREAD), kAllowed);
-      EXPECT_EQ(answer(TIOCSTI), refused(EPERM));
-    }
-  }
-  const FilterRules without = default_filter_rules(Architecture::X86_64);
-  const Program program = compile_filter(without);
-  for (const std::uint64_t request : device_ioctls()) {
-    const auto call = call_data(Architecture::X86_64, without.find("ioctl")->number, {0, request});
-    EXPECT_EQ(evaluate_filter(program, call), kAllowed) << request;
-  }
-}
-
 TEST(Filter, FindsARequestInFewSteps) {
   const FilterRules rules = default_filter_rules(Architecture::X86_64);
   const Program program = compile_filter(rules);
