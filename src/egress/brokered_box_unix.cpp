@@ -156,12 +156,12 @@ void Box::on_unix_connect(Attempt attempt) {
 }
 
 // The more of a box's calls wait the less often each is asked again, so that all together cost as
-// much as one; and none is while the box rests.
+// much as one. None is while the box rests, nor right after: calls that came meanwhile are first.
 void Box::ask_again_later(std::uint64_t id) {
   Waiting& waiting = waiting_.at(id);
   const auto pause = kRetry * static_cast<int>(waiting_.size());
-  const auto when =
-      std::max(std::min(Poller::Clock::now() + pause, *waiting.attempt.until), rests_until_);
+  const auto from = std::max(Poller::Clock::now(), rests_until_);
+  const auto when = std::min(from + pause, std::max(from, *waiting.attempt.until));
   waiting.deadline = services_.poller.call_at(when, [this, id] { ask_again(id); });
 }
 
