@@ -187,9 +187,11 @@ Result<void> Launcher::enter_mount_namespace() {
 }
 
 // Where this process stands decides what a clone copies, so it is tracked, and a box is cloned from
-// the finished base view or not at all (clone_box checks).
+// the finished base view or not at all (clone_box checks). After a move that failed half way the
+// place is taken for unfinished, and the next move goes there again.
 Result<void> Launcher::go_outside() {
   if (view_ == View::Host) return {};
+  view_ = View::Unfinished;
   TRY_VOID(enter_namespace(host_view_, kMountNamespace));
   view_ = View::Host;
   return {};
@@ -197,6 +199,7 @@ Result<void> Launcher::go_outside() {
 
 Result<void> Launcher::go_inside() {
   if (view_ == View::Base) return {};
+  view_ = View::Unfinished;
   TRY_VOID(enter_namespace(base_view_, kMountNamespace));
   view_ = View::Base;
   return {};
@@ -252,8 +255,8 @@ Result<void> Launcher::build_base(const plan::PlanView& plan) {
   TRY_VOID(go_outside());
   base_plan_.reset();
   base_view_.reset();
-  TRY_VOID(make_namespace(kMountNamespace));
   view_ = View::Unfinished;
+  TRY_VOID(make_namespace(kMountNamespace));
   ChildContext context;
   context.strings = plan.strings();
   const mode_t mask = ::umask(0);
@@ -316,6 +319,7 @@ Result<void> Launcher::clone_box(const plan::PlanView& plan, const StartFiles& f
   context.envp = envp.data();
   context.candidates = {const_cast<const char* const*>(candidates.data()), candidates.size() - 1};
 
+  TRY_VOID(networks_.leave());
   // Pooled namespaces have loopback up.
   std::optional<NetworkPool::Resolver> resolver;
   if (wants_loopback(plan)) {

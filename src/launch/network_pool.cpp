@@ -17,11 +17,16 @@ constexpr const char* kOwnNetwork = "/proc/self/ns/net";
 
 Result<void> NetworkPool::open() {
   TRY(own_, open_file(kOwnNetwork, O_RDONLY));
+  // The launcher of an ordinary user has not the right to enter the host's network namespace, so it
+  // must not leave it.
+  if (!enter_namespace(own_, kNetworkNamespace)) own_.reset();
   return {};
 }
 
 Result<bool> NetworkPool::add_one() {
   if (!own_ || ready_.size() >= kTarget) return false;
+  TRY_VOID(leave());
+  is_away_ = true;
   TRY_VOID(make_namespace(kNetworkNamespace));
   auto made = open_file(kOwnNetwork, O_RDONLY);
   int resolver[kResolverFds] = {-1, -1};
@@ -39,10 +44,16 @@ Result<std::optional<NetworkPool::Resolver>> NetworkPool::enter() {
   if (ready_.empty()) return std::optional<Resolver>();
   Ready chosen = std::move(ready_.back());
   ready_.pop_back();
+  is_away_ = true;
   TRY_VOID(enter_namespace(chosen.network, kNetworkNamespace));
   return std::optional<Resolver>(std::move(chosen.resolver));
 }
 
-Result<void> NetworkPool::leave() { return enter_namespace(own_, kNetworkNamespace); }
+Result<void> NetworkPool::leave() {
+  if (!is_away_) return {};
+  TRY_VOID(enter_namespace(own_, kNetworkNamespace));
+  is_away_ = false;
+  return {};
+}
 
 }  // namespace glovebox::launch

@@ -20,7 +20,8 @@ class NetworkPool {
  public:
   static constexpr std::size_t kTarget = 12;
 
-  // Opens the pool; the calling process's own network namespace is the one it comes back to.
+  // Opens the pool; the calling process's own network namespace is the one it comes back to. Where
+  // it could not come back the pool stays shut, and each box makes its own namespace.
   Result<void> open();
 
   // Adds one namespace, loopback up. False when the pool is full or not open.
@@ -32,7 +33,8 @@ class NetworkPool {
   // Puts this process into a pooled namespace, so that a clone inherits it. Nothing when none is
   // left.
   Result<std::optional<Resolver>> enter();
-  // And back into its own.
+  // And back into its own. A call that failed half way may have left this process elsewhere, so it
+  // is asked before each clone; in its own nothing is done.
   Result<void> leave();
 
  private:
@@ -42,6 +44,7 @@ class NetworkPool {
   };
 
   UniqueFd own_;
+  bool is_away_ = false;  // or may be
   std::vector<Ready> ready_;
 };
 

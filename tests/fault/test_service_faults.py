@@ -245,6 +245,13 @@ class FailingCalls(unittest.TestCase):
         self.fail_each(lambda: launcher_of(self.service), 10)
         self.check_nothing_is_left()
 
+    def test_of_the_launcher_wherever_it_looks_at_its_namespaces(self):
+        """It has moved and does not know where it is: the next box is not cloned there."""
+        for first in range(1, self.calls_of(launcher_of(self.service))["statx"] + 1):
+            with self.subTest(first=first):
+                self.break_and_mend(launcher_of(self.service), "statx", first)
+        self.check_nothing_is_left()
+
     def test_of_the_event_loop_while_a_worker_starts(self):
         """A worker of cells that is given up on the way is not waited for by the cells after it."""
         def make_cell():
@@ -259,11 +266,14 @@ class FailingCalls(unittest.TestCase):
             traced = Traced(self.service.process.pid, "-o", str(trace), "-e", f"inject=epoll_ctl:error=ENOMEM:when={number}")
             made = [make_cell() for _ in range(2)]
             traced.stop()
+            # The kernel needs no memory to change what is watched, and Asio does not look at the answer: what comes of that,
+            # now or later, shows nothing.
+            if re.search("EPOLL_CTL_MOD.*INJECTED", trace.read_text()):
+                self.begin()
+                continue
             failed += sum(each is None or each.status != 201 for each in made)
             last = make_cell()
-            # The kernel needs no memory to change what is watched, and Asio does not look at the answer: then nothing is shown.
-            if not re.search("EPOLL_CTL_MOD.*INJECTED", trace.read_text()):
-                self.assertTrue(last is not None and last.status == 201, (number, made, last))
+            self.assertTrue(last is not None and last.status == 201, (number, made, last))
             self.assertIsNone(clean_up(self.service))
             os.kill(launcher_of(self.service), signal.SIGKILL)  # the next cell needs a worker again
             self.assertTrue(wait_until(lambda: go_round(self.service, self.workspace) is None))
