@@ -105,7 +105,8 @@ TEST_P(KillRuns, ProgramStartedDuringAnInterruptHearsOfItToo) {
 
 TEST_P(KillRuns, DaemonStartedDuringAnInterruptIsLeftAlone) {
   const Id id = start_ready("sleep 7006", RunMode::Shell,
-                            "trap 'setsid -f sleep 7007; trap - INT; kill -INT $$' INT");
+                            "trap 'setsid -f sh -c \"echo >up; exec sleep 7007\"; "
+                            "until [ -s up ]; do :; done; trap - INT; kill -INT $$' INT");
   EXPECT_TRUE(agent_.link().signal_run(id, SIGINT));
   EXPECT_EQ(to_text(agent_.finish(id)).substr(0, 8), "130 kept");
   EXPECT_EQ(agent_.run("echo next").output, "next\n");

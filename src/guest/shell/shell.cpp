@@ -11,6 +11,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include <fcntl.h>
@@ -64,6 +65,7 @@ Result<void> PersistentShell::start_file(const std::string& file) {
   request.extra_number = mark_number(kind_of(file));
   request.orphans = SpawnRequest::Orphans::Adopted;
   TRY(pid_, spawn(request));
+  session_ = pid_;  // spawn() makes it the first of a session
   kind_ = kind_of(file);
   file_ = file;
   control_ = std::move(control.write);
@@ -283,13 +285,19 @@ bool PersistentShell::note_older() {
 }
 
 std::vector<ProcessInfo> PersistentShell::run_processes(const std::vector<ProcessInfo>& all) const {
+  std::vector<ProcessInfo> below;
+  if (pid_ > 0) {
+    below = descendants_of(pid_, all);
+  } else {
+    std::ranges::copy_if(all, std::back_inserter(below),
+                         [&](const ProcessInfo& process) { return process.session == session_; });
+  }
   std::vector<ProcessInfo> found;
-  if (pid_ <= 0) return found;
   std::set<pid_t> older = older_;
   for (const pid_t pid : older_) {
     for (const ProcessInfo& process : descendants_of(pid, all)) older.insert(process.pid);
   }
-  for (const ProcessInfo& process : descendants_of(pid_, all)) {
+  for (const ProcessInfo& process : below) {
     // A tick is long: within the one in which the run began, only the note tells old from new.
     const bool is_older = process.start_ticks < run_start_ ||
                           (process.start_ticks == run_start_ && older.contains(process.pid));

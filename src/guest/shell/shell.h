@@ -87,7 +87,8 @@ class PersistentShell {
   // Takes note of what is still running below the shell between two runs, so that it is not taken
   // for a part of the next. Whether it is sure that there is nothing.
   bool note_older();
-  // What the current run has started and has not ended, among all processes there are.
+  // What the current run has started and has not ended, among all processes there are. Also after
+  // the shell has died: what it was just starting then is found by its session.
   std::vector<ProcessInfo> run_processes(const std::vector<ProcessInfo>& all) const;
 
   // The path of a file that exports what the shell exports, as of now when the shell is free, else
@@ -115,6 +116,7 @@ class PersistentShell {
   ShellKind kind_ = ShellKind::None;
   std::string file_;
   pid_t pid_ = -1;
+  pid_t session_ = -1;  // of the shell and what it starts, also when the shell has died
   UniqueFd control_;        // lines for the shell
   UniqueFd marks_;          // what it says at the end of runs
   std::string heard_;       // the beginning of a line on marks_
