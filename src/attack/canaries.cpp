@@ -1,6 +1,7 @@
 #include "attack/canaries.h"
 
 #include "base/file.h"
+#include "guest/shell/process_tree.h"
 
 #include <cerrno>
 #include <csignal>
@@ -326,6 +327,19 @@ std::string Canaries::touched_sockets() const {
   return "";
 }
 
+// A signal that was sent takes a moment to end or stop the process, which sleeps otherwise.
+bool Canaries::is_victim_hit() const {
+  constexpr int kMostLooks = 5000;
+  for (int look = 0; look < kMostLooks; ++look) {
+    if (::waitpid(victim_, nullptr, WNOHANG | WUNTRACED) != 0) return true;
+    const auto line = read_file(fmt::format("/proc/{}/stat", victim_));
+    const auto process = line ? guest::parse_stat(*line) : std::nullopt;
+    if (process && process->state == 'S') return false;
+    (void)::poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
 std::string Canaries::touched() {
   std::string what = touched_files();
   if (what.empty()) what = touched_sockets();
@@ -340,9 +354,7 @@ std::string Canaries::touched() {
       what = "a program of the host was changed: " + each.path;
     }
   }
-  if (what.empty() && ::waitpid(victim_, nullptr, WNOHANG | WUNTRACED) != 0) {
-    what = "a process of the host was ended or stopped";
-  }
+  if (what.empty() && is_victim_hit()) what = "a process of the host was ended or stopped";
   empty_directory(work());
   const bool is_back = fill_work(work(), owner_).has_value() && put_service().has_value();
   if (!is_back && what.empty()) what = "the workspace cannot be put back";

@@ -68,6 +68,7 @@ class Canaries {
   Result<void> put_service() const;
   Result<void> make_shared();
   Result<void> make_victim(Ids owner);
+  bool is_victim_hit() const;
   std::string touched_files() const;
   std::string touched_sockets() const;
 

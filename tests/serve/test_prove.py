@@ -16,12 +16,14 @@ class Prove(ServiceTest):
     def put_probe(self, text=None):
         """The real probe beside the service's program, or one that says what it is told."""
         place = self.service.bin / "glovebox-probe"
+        fresh = place.with_name("fresh-probe")  # the one in place may still be running
         if text is None:
-            shutil.copy(Path(BINARY).parent / "glovebox-probe", place)
+            shutil.copy(Path(BINARY).parent / "glovebox-probe", fresh)
         else:
             lines = "".join(f"echo 'prove: {line}'\n" for line in text)
-            place.write_text("#!/bin/sh\n" + lines)
-        place.chmod(0o755)
+            fresh.write_text("#!/bin/sh\n" + lines)
+        fresh.chmod(0o755)
+        fresh.replace(place)
 
     def create(self):
         return self.service.post("/v1/isolated/session",
