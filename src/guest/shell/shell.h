@@ -116,7 +116,7 @@ class PersistentShell {
   ShellKind kind_ = ShellKind::None;
   std::string file_;
   pid_t pid_ = -1;
-  pid_t session_ = -1;  // of the shell and what it starts, also when the shell has died
+  pid_t session_ = -1;      // of the shell and what it starts, also when the shell has died
   UniqueFd control_;        // lines for the shell
   UniqueFd marks_;          // what it says at the end of runs
   std::string heard_;       // the beginning of a line on marks_
