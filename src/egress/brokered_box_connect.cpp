@@ -204,7 +204,7 @@ void Box::wait_for(Attempt attempt) {
 }
 
 // Something has come of it, unless the box has ended it meanwhile (connect to AF_UNSPEC,
-// shutdown(2)): then this begins another one, which nobody waits for.
+// shutdown(2)): then this begins another one, whose end is not waited for.
 void Box::on_progress(std::uint64_t id) {
   auto node = waiting_.extract(id);
   if (node.empty()) return;

@@ -1,4 +1,4 @@
-// The commit gate: decides which changes wait for somebody to accept them by name.
+// The commit gate: decides which changes wait until the caller accepts them by name.
 //
 // The rules are data (gate_rules.h). Content is judged on the copy that will be put in place, not
 // on the box's file, which could change between the look and the copy.
