@@ -110,7 +110,7 @@ Result<void> measure_proof(Managed& bench, int rounds) {
   std::vector<double> proved;
   for (int i = 0; i < rounds; ++i) {
     for (const bool prove : {false, true}) {
-      SessionRequest request = bench.request();
+      BoxRequest request = bench.request();
       request.prove = prove;
       const auto start = Clock::now();
       TRY(const SessionInfo info, bench.await(bench.manager().create(std::move(request))));

@@ -34,8 +34,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-SessionRequest request(plan::Backend backend, const std::vector<std::string>& terms) {
-  SessionRequest request;
+BoxRequest request(plan::Backend backend, const std::vector<std::string>& terms) {
+  BoxRequest request;
   request.python = PythonRequest{"python3", {"json"}};
   request.backend = backend;
   std::vector<authority::Capability> granted;
@@ -57,7 +57,7 @@ struct Box {
 
   Box(Managed& of, std::string name, std::shared_ptr<PythonHost> channel)
       : bench(&of), id(std::move(name)), host(std::move(channel)) {}
-  static Result<Box> make(Managed& bench, const SessionRequest& order) {
+  static Result<Box> make(Managed& bench, const BoxRequest& order) {
     TRY(const SessionInfo info, bench.await(bench.manager().create(order)));
     TRY(auto host, bench.manager().python(info.id));
     TRY_VOID(host->attach());

@@ -55,8 +55,8 @@ class Managed {
   boost::asio::io_context& loop() { return loop_; }
   const std::filesystem::path& place() const { return place_; }
   // A session over the directory "work".
-  session::SessionRequest request() const {
-    session::SessionRequest request;
+  session::BoxRequest request() const {
+    session::BoxRequest request;
     request.workspaces.push_back({place_ / "work", std::nullopt, std::nullopt});
     return request;
   }

@@ -61,7 +61,7 @@ const Identity& everybody() {
 
 }  // namespace
 
-void Identity::bound(session::SessionRequest& request) const {
+void Identity::bound(session::BoxRequest& request) const {
   if (cpus_milli) {
     request.cpus_milli = std::min(request.cpus_milli.value_or(*cpus_milli), *cpus_milli);
   }

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "http/message.h"
 #include "http/router.h"
-#include "request/session_request.h"
+#include "request/box_request.h"
 
 #include <array>
 #include <cstddef>
@@ -38,7 +38,7 @@ struct Identity {
 
   bool may(Scope scope) const { return scopes.contains(scope) || scopes.contains(Scope::Admin); }
   // Lowers what a request asks for to the last two of these.
-  void bound(session::SessionRequest& request) const;
+  void bound(session::BoxRequest& request) const;
 };
 
 class Auth {

@@ -28,7 +28,7 @@ Supervisor::~Supervisor() {
 
 Result<Session> Supervisor::start(const Request& request) {
   if (!host_) return fail(Code::NotFound, "the supervisor was moved elsewhere");
-  TRY(session::SessionRequest order, library::to_request(request));
+  TRY(session::BoxRequest order, library::to_request(request));
   TRY(const session::SessionInfo info,
       host_->call([&](Manager& manager) { return manager.create(std::move(order)); }));
   return Session(host_, info.id);
@@ -41,7 +41,7 @@ Result<Ran> Supervisor::run(const Request& request, const Command& command) {
 
 Result<void> Supervisor::check(const Request& request) {
   if (!host_) return fail(Code::NotFound, "the supervisor was moved elsewhere");
-  TRY(session::SessionRequest order, library::to_request(request));
+  TRY(session::BoxRequest order, library::to_request(request));
   return host_->call([&](Manager& manager) { return manager.check(std::move(order)); });
 }
 

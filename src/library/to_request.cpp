@@ -29,8 +29,8 @@ Result<void> add_rules(const std::vector<std::string>& terms, authority::Effect 
 
 }  // namespace
 
-Result<session::SessionRequest> to_request(const Request& request) {
-  session::SessionRequest order;
+Result<session::BoxRequest> to_request(const Request& request) {
+  session::BoxRequest order;
   order.name = request.name;
   for (const Workspace& workspace : request.workspaces) {
     order.workspaces.push_back({workspace.path, to_mode(workspace.mode), std::nullopt});

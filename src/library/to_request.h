@@ -7,7 +7,7 @@
 namespace glovebox::library {
 
 // Code::Invalid for words that mean nothing; nothing is looked up.
-Result<session::SessionRequest> to_request(const Request& request);
+Result<session::BoxRequest> to_request(const Request& request);
 session::RunRequest to_run(const Command& command);
 session::CommitRequest to_commit(const Selection& selection);
 

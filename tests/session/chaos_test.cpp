@@ -49,7 +49,7 @@ void say(const std::string& line) {
 // Creates, runs, commits and deletes for ever, and says what it was told is done.
 asio::awaitable<void> work_for_ever(Manager& manager, Places places, int number) {
   for (int round = 0;; ++round) {
-    SessionRequest request;
+    BoxRequest request;
     request.workspaces.push_back({places.work, std::nullopt, std::nullopt});
     const auto made = co_await manager.create(std::move(request));
     if (!made) continue;  // the launcher was killed; the next one is there soon

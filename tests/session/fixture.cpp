@@ -97,7 +97,7 @@ std::vector<std::string> ManagerTest::settled_layers() {
 }
 
 SessionInfo ManagerTest::make_session(WorkspaceMode mode) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({work_directory(), mode, std::nullopt});
   auto made = await(manager_->create(std::move(request)));
   EXPECT_TRUE(made) << (made ? "" : made.error().message);

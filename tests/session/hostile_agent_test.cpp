@@ -152,7 +152,7 @@ class HostileAgentTest : public ManagerTest {
     return settings;
   }
   Result<SessionInfo> hostile(const std::string& kind) {
-    SessionRequest request;
+    BoxRequest request;
     request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
     request.env.push_back({"HOSTILE", kind});
     return await(manager_->create(std::move(request)));

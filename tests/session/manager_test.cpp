@@ -38,7 +38,7 @@ class ManagedTest : public ManagerTest {
 };
 
 TEST_F(ManagedTest, ASessionIsCreatedFoundAndDeleted) {
-  SessionRequest request;
+  BoxRequest request;
   request.name = "mine";
   request.labels = {{"team", "a"}};
   request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
@@ -61,10 +61,10 @@ TEST_F(ManagedTest, ASessionIsCreatedFoundAndDeleted) {
 }
 
 TEST_F(ManagedTest, RequestsThatMakeNoSenseLeaveNothing) {
-  const auto code = [&](const SessionRequest& request) {
+  const auto code = [&](const BoxRequest& request) {
     return await(manager_->create(request)).error().code;
   };
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({"relative", std::nullopt, std::nullopt});
   EXPECT_EQ(code(request), Code::Invalid);
   request.workspaces[0].path = work_directory() + "/new";
@@ -91,7 +91,7 @@ TEST_F(ManagedTest, RequestsThatMakeNoSenseLeaveNothing) {
 }
 
 TEST_F(ManagedTest, MissingWorkspacesAreMade) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({work_directory() + "/a/b", WorkspaceMode::Write, std::nullopt});
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
@@ -104,7 +104,7 @@ TEST_F(ManagedTest, SeveralWorkspacesAndBindsHaveTheirModes) {
     std::filesystem::create_directory(work_directory() + "/" + name);
     put_on_host(std::string(name) + "/old", name);
   }
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({work_directory() + "/one", std::nullopt, std::nullopt});
   request.workspaces.push_back({work_directory() + "/two", WorkspaceMode::Read, std::nullopt});
   request.binds.push_back({work_directory() + "/three", "/mnt/three", BindMode::Write});
@@ -120,7 +120,7 @@ TEST_F(ManagedTest, SeveralWorkspacesAndBindsHaveTheirModes) {
 }
 
 TEST_F(ManagedTest, TheServicesOwnStateIsHidden) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({state_directory(), WorkspaceMode::Read, std::nullopt});
   EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied);
   request.workspaces[0] = {place_, WorkspaceMode::Overlay, std::nullopt};
@@ -136,7 +136,7 @@ TEST_F(ManagedTest, TheServicesOwnStateIsHidden) {
 }
 
 TEST_F(ManagedTest, TheEnvironmentIsHandedInAndItsValuesAreNotWrittenDown) {
-  SessionRequest request;
+  BoxRequest request;
   request.env = {{"GREETING", "a-secret-word"}};
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
@@ -150,7 +150,7 @@ TEST_F(ManagedTest, TheEnvironmentIsHandedInAndItsValuesAreNotWrittenDown) {
 }
 
 TEST_F(ManagedTest, ACeilingBoundsWhatIsHandedIn) {
-  SessionRequest request;
+  BoxRequest request;
   request.ceiling = authority::AuthoritySet();
   request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
   EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied);
@@ -183,7 +183,7 @@ TEST_F(ManagedTest, ChangesWaitForACommitAndCanBeUndone) {
 }
 
 TEST_F(ManagedTest, IdleSessionsAreCollectedWithTheirLayers) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
   request.idle_timeout = milliseconds(0);
   const SessionInfo eternal = *await(manager_->create(request));
@@ -209,7 +209,7 @@ TEST_F(ManagedTest, IdleSessionsAreCollectedWithTheirLayers) {
 
 TEST_F(ManagedTest, ARestartFindsSessionsDeadWithTheirLayers) {
   put_on_host("a.txt", "one\n");
-  SessionRequest request;
+  BoxRequest request;
   request.name = "kept";
   request.labels = {{"k", "v"}};
   request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
@@ -274,7 +274,7 @@ TEST_F(ManagedTest, ALauncherThatDiesTakesItsSessionsAlongAndIsReplaced) {
 
 TEST_F(ManagedTest, ABoxOverItsMemoryDiesWithThatReason) {
   if (::getuid() != 0) GTEST_SKIP() << "needs memory cgroups, which an ordinary user has not here";
-  SessionRequest request;
+  BoxRequest request;
   request.handed = budget("memory", "64MiB");
   const SessionInfo info = *await(manager_->create(request));
   const Told told = run(info, "head -c 500000000 /dev/zero | tail -c 400000000 | wc -c");
@@ -285,7 +285,7 @@ TEST_F(ManagedTest, ABoxOverItsMemoryDiesWithThatReason) {
 }
 
 TEST_F(ManagedTest, ASessionsTimeAndOutputAreBounded) {
-  SessionRequest request;
+  BoxRequest request;
   request.handed = budget("wall", "300ms");
   const SessionInfo timed = *await(manager_->create(request));
   EXPECT_NE(run(timed, "sleep 1000").problem, "");
@@ -298,7 +298,7 @@ TEST_F(ManagedTest, ASessionsTimeAndOutputAreBounded) {
 }
 
 TEST_F(ManagedTest, ADiskBudgetBoundsALayerThatIsNotKept) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({work_directory(), std::nullopt, Persist::Discard});
   request.handed = budget("disk", "1MiB");
   const auto made = await(manager_->create(request));
@@ -347,7 +347,7 @@ TEST_F(ManagedTest, StoppingEndsEverythingAndKeepsOrForgets) {
   EXPECT_EQ(run(first, "echo x > f").code, 0);
   await(manager_->stop(LayerFate::Keep));
   EXPECT_EQ(attach(second)->end()->cause, EndCause::ServiceEnded);
-  SessionRequest late;
+  BoxRequest late;
   EXPECT_FALSE(await(manager_->create(late)));
   close_manager();
   EXPECT_EQ(count_descendants(), 0u);
@@ -367,7 +367,7 @@ TEST_F(ManagedTest, TheHostIsTried) {
 
 asio::awaitable<void> live_a_life(Manager& manager, std::string work, std::size_t& done,
                                   std::size_t& failed) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({std::move(work), std::nullopt, std::nullopt});
   const auto made = co_await manager.create(std::move(request));
   if (!made) {
@@ -427,7 +427,7 @@ class DeadTest : public ManagedTest {
 
   // One that has written something and is dead.
   std::string make_dead(const std::string& owner) {
-    SessionRequest request;
+    BoxRequest request;
     request.workspaces.push_back({work_directory(), WorkspaceMode::Overlay, std::nullopt});
     request.labels[std::string(kOwnerLabel)] = owner;
     const auto made = await(manager_->create(request));
@@ -459,7 +459,7 @@ class PooledTest : public ManagedTest {
 
   Result<SessionInfo> make_over(const std::string& name) {
     std::filesystem::create_directories(work_directory() + "/" + name);
-    SessionRequest request;
+    BoxRequest request;
     request.workspaces.push_back(
         {work_directory() + "/" + name, WorkspaceMode::Overlay, std::nullopt});
     return await(manager_->create(request));

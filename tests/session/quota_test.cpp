@@ -20,7 +20,7 @@ authority::AuthoritySet budget(std::string_view word, std::string_view amount) {
 class QuotaTest : public ManagerTest {
  protected:
   SessionInfo bounded(std::string_view kind, std::string_view amount) {
-    SessionRequest request;
+    BoxRequest request;
     request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
     request.handed = budget(kind, amount);
     auto made = await(manager_->create(std::move(request)));

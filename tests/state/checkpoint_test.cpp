@@ -37,7 +37,7 @@ TEST_F(CheckpointTest, ASessionComesBackFromItsFile) {
   std::filesystem::create_directory(place("granted"));
   put_on_host(place("granted/file"), "granted\n");
   const test::TcpServer server("127.50.0.10", test::echo());
-  SessionRequest asked;
+  BoxRequest asked;
   asked.name = "kept";
   asked.labels = {{"team", "a"}};
   asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
@@ -139,7 +139,7 @@ TEST_F(CheckpointTest, WhatIsWrongWithAFileIsSaidAndNothingIsLeft) {
 
 TEST_F(CheckpointTest, WhatIsMissingOnTheHostRefusesByName) {
   std::filesystem::create_directory(place("granted"));
-  SessionRequest asked;
+  BoxRequest asked;
   asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
   asked.handed = granting({{"read", place("granted")}});
   const auto made = await(manager_->create(asked));
@@ -156,18 +156,18 @@ TEST_F(CheckpointTest, WhatIsMissingOnTheHostRefusesByName) {
 TEST_F(CheckpointTest, WhoRestoresMayCutDownAndRefuse) {
   const SessionInfo made = make_session();
   const std::string bytes = bytes_of(write(made.id));
-  const auto with = [&](std::function<Result<void>(SessionRequest&)> review) {
+  const auto with = [&](std::function<Result<void>(BoxRequest&)> review) {
     UniqueFd file = *open_file(place_, O_RDWR | O_TMPFILE, 0600);
     EXPECT_TRUE(write_all(file, bytes));
     (void)::lseek(file.get(), 0, SEEK_SET);
     RestoreRequest request{.key = key_, .tenant = "", .review = std::move(review)};
     return await(manager_->restore(std::move(file), std::move(request)));
   };
-  EXPECT_EQ(with([](SessionRequest&) -> Result<void> { return fail(Code::Denied, "not here"); })
+  EXPECT_EQ(with([](BoxRequest&) -> Result<void> { return fail(Code::Denied, "not here"); })
                 .error()
                 .message,
             "not here");
-  const auto renamed = with([](SessionRequest& request) -> Result<void> {
+  const auto renamed = with([](BoxRequest& request) -> Result<void> {
     request.labels["owner"] = "me";
     return {};
   });
@@ -218,7 +218,7 @@ TEST_F(CheckpointTest, NoMoreIsRestoredThanItsBudgetSays) {
     EXPECT_TRUE(write_all(file, bytes));
     (void)::lseek(file.get(), 0, SEEK_SET);
     RestoreRequest request{.key = key_, .tenant = ""};
-    request.review = [most](SessionRequest& asked) -> Result<void> {
+    request.review = [most](BoxRequest& asked) -> Result<void> {
       asked.handed = asked.handed.unite(granting({{"disk", most}}));
       asked.waived.insert(
           "limit.disk");  // at the write; what comes at once is bounded all the same

@@ -157,7 +157,7 @@ TEST_F(ForkTest, AChildsAuthorityOnlyNarrows) {
   std::filesystem::create_directory(place("two"));
   put_on_host(place("one/file"), "one\n");
   put_on_host(place("two/file"), "two\n");
-  SessionRequest asked;
+  BoxRequest asked;
   asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
   asked.handed = granting({{"read", place("one")}, {"read", place("two")}, {"pids", "50"}});
   const auto parent = await(manager_->create(asked));

@@ -39,7 +39,7 @@ class MeanwhileTest : public StateTest {
   }
 
   SessionInfo make_with_network() {
-    SessionRequest asked;
+    BoxRequest asked;
     asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
     asked.handed = granting({{"connect", server_.where()}, {"pids", "64"}});
     const auto made = await(manager_->create(asked));
@@ -80,7 +80,7 @@ class MeanwhileTest : public StateTest {
 class Held {
  public:
   Review review() {
-    return [this](SessionRequest&) -> Result<void> {
+    return [this](BoxRequest&) -> Result<void> {
       has_begun_ = true;
       opened_.wait();
       return {};

@@ -11,12 +11,12 @@ namespace {
 class RecycleTest : public StateTest {
  protected:
   // A session that holds one of each kind that a box can be asked about.
-  SessionRequest rich_request() {
+  BoxRequest rich_request() {
     std::filesystem::create_directory(place("granted"));
     std::filesystem::create_directory(place("secret"));
     put_on_host(place("granted/file"), "granted\n");
     put_on_host(place("secret/file"), "not yours\n");
-    SessionRequest request;
+    BoxRequest request;
     request.name = "rich";
     request.labels = {{"team", "a"}};
     request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
@@ -92,7 +92,7 @@ TEST_F(RecycleTest, RunsAreCountedOnAndADeadSessionComesBack) {
 }
 
 TEST_F(RecycleTest, ASessionOfAFormerServiceComesBackWithTheValuesItIsGiven) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
   request.env = {{"GREETING", "hello"}};
   const auto made = await(manager_->create(request));
@@ -119,7 +119,7 @@ TEST_F(RecycleTest, WhatIsTakenDuringTheChecksDoesNotComeBack) {
   ASSERT_TRUE(made) << made.error().message;
   int reviews = 0;
   RecycleRequest request;
-  request.review = [&](SessionRequest& asked) -> Result<void> {
+  request.review = [&](BoxRequest& asked) -> Result<void> {
     if (reviews++ > 0) {
       EXPECT_TRUE(asked.network_ceiling) << "asked again, of what is left";
       return {};
@@ -143,19 +143,19 @@ TEST_F(RecycleTest, AReviewMayCutDownOrRefuse) {
   const auto made = await(manager_->create(rich_request()));
   ASSERT_TRUE(made) << made.error().message;
   RecycleRequest refusing;
-  refusing.review = [](SessionRequest&) -> Result<void> { return fail(Code::Denied, "not now"); };
+  refusing.review = [](BoxRequest&) -> Result<void> { return fail(Code::Denied, "not now"); };
   const auto refused = await(manager_->recycle(made->id, std::move(refusing)));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "not now");
   EXPECT_EQ(abilities(*made), kAble) << "nothing ended";
   ForkRequest forking;
-  forking.review = [](SessionRequest&) -> Result<void> { return fail(Code::Denied, "nor this"); };
+  forking.review = [](BoxRequest&) -> Result<void> { return fail(Code::Denied, "nor this"); };
   EXPECT_EQ(await(manager_->fork(made->id, std::move(forking))).error().message, "nor this");
 }
 
 TEST_F(RecycleTest, WhatCannotBeMadeAgainIsRefusedBeforeAnythingEnds) {
   std::filesystem::create_directory(place("granted"));
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
   request.handed = granting({{"read", place("granted")}});
   const auto made = await(manager_->create(request));

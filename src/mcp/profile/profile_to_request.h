@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "mcp/profile/host_view.h"
 #include "mcp/profile/profile.h"
-#include "request/session_request.h"
+#include "request/box_request.h"
 
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@
 namespace glovebox::mcp {
 
 struct BoxOrder {
-  session::SessionRequest request;
+  session::BoxRequest request;
   // Directories to be made before the box: writable ones that are not there.
   std::vector<std::string> missing_roots;
   // Names that the box must not create and that are not there (placeholders.h).

@@ -52,7 +52,7 @@ std::vector<std::string> BoxMaker::denials_of(const std::string& box) const {
 }
 
 // The caller's variables stay out, except those that make programs work as they do outside.
-void BoxMaker::add_variables(const Profile& profile, session::SessionRequest& request) const {
+void BoxMaker::add_variables(const Profile& profile, session::BoxRequest& request) const {
   request.env.push_back({"TMPDIR", std::string(kTemporary)});
   if (profile.network == Network::Off) {
     request.env.push_back({"CODEX_SANDBOX_NETWORK_DISABLED", "1"});
@@ -65,7 +65,7 @@ void BoxMaker::add_variables(const Profile& profile, session::SessionRequest& re
   }
 }
 
-std::string BoxMaker::limit_memory(session::SessionRequest& request) const {
+std::string BoxMaker::limit_memory(session::BoxRequest& request) const {
   constexpr std::uint64_t kMega = std::uint64_t{1} << 20;
   const std::uint64_t host = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                              static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

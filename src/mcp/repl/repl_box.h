@@ -112,7 +112,7 @@ class BoxMaker {
  private:
   // What is asked of the manager for a sandbox, and what it needs on the host.
   struct Drafted {
-    session::SessionRequest request;
+    session::BoxRequest request;
     std::unique_ptr<Box> box;  // with all but the session
     bool has_network = false;
   };
@@ -120,10 +120,10 @@ class BoxMaker {
   Result<Drafted> draft(const Profile& profile);
   Result<void> attach(Box& box, const std::string& id);
   asio::thread_pool& pool();
-  void add_variables(const Profile& profile, session::SessionRequest& request) const;
+  void add_variables(const Profile& profile, session::BoxRequest& request) const;
   // Unless a smaller limit was asked for, three quarters of the host's memory, where the host can
   // enforce it. Returns it in words.
-  std::string limit_memory(session::SessionRequest& request) const;
+  std::string limit_memory(session::BoxRequest& request) const;
 
   asio::io_context& loop_;
   BoxSettings settings_;

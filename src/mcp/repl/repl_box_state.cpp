@@ -8,7 +8,7 @@
 namespace glovebox::mcp {
 namespace {
 
-std::vector<std::string> layered_places(const session::SessionRequest& request) {
+std::vector<std::string> layered_places(const session::BoxRequest& request) {
   std::vector<std::string> places;
   for (const session::WorkspaceRequest& each : request.workspaces) {
     if (each.mode == session::WorkspaceMode::Overlay) places.push_back(each.path);
@@ -19,7 +19,7 @@ std::vector<std::string> layered_places(const session::SessionRequest& request) 
 
 // The session of a checkpoint gets the sandbox of the call that restores it. The file only says
 // what lay in the workspaces, so it must be about the same ones.
-Result<void> replace_request(session::SessionRequest& found, const session::SessionRequest& ours) {
+Result<void> replace_request(session::BoxRequest& found, const session::BoxRequest& ours) {
   if (layered_places(found) != layered_places(ours)) {
     return fail(Code::Denied,
                 "the checkpoint is of other workspaces than the sandbox of this call has");
@@ -90,7 +90,7 @@ asio::awaitable<Result<std::unique_ptr<Box>>> BoxMaker::restore(std::string name
   CO_TRY_VOID(open());
   CO_TRY(Drafted drafted, draft(profile));
   session::RestoreRequest request{.key = settings_.checkpoints->key};
-  request.review = [ours = drafted.request](session::SessionRequest& found) {
+  request.review = [ours = drafted.request](session::BoxRequest& found) {
     return replace_request(found, ours);
   };
   CO_TRY(const session::Restored restored,

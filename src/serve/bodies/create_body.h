@@ -5,7 +5,7 @@
 // path is there and where it leads) is in host_rules.h.
 #pragma once
 
-#include "request/session_request.h"
+#include "request/box_request.h"
 #include "serve/bodies/json_body.h"
 
 #include <boost/json/value.hpp>
@@ -29,7 +29,7 @@ struct EnvPassthrough {
 std::string_view to_text(EnvPassthrough::Mode mode);
 
 struct CreateOrder {
-  session::SessionRequest session;
+  session::BoxRequest session;
   Profile profile = Profile::Strict;
   EnvPassthrough env;
   std::vector<std::string> extra_writable;

@@ -73,7 +73,7 @@ Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& ord
   return {};
 }
 
-Result<void> check_host_rules(const HostRules& rules, const session::SessionRequest& request) {
+Result<void> check_host_rules(const HostRules& rules, const session::BoxRequest& request) {
   const auto shared_tmp = host::resolve_new_path(rules.shared_tmp);
   CreateOrder order;
   order.session = request;

@@ -27,6 +27,6 @@ Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& ord
 // The same for a request that was allowed before and is about to get another box: its paths are
 // resolved, the directory that its profile meant is among its binds, and every path must still be
 // what it leads to. Code::Denied, with the path.
-Result<void> check_host_rules(const HostRules& rules, const session::SessionRequest& request);
+Result<void> check_host_rules(const HostRules& rules, const session::BoxRequest& request);
 
 }  // namespace glovebox::serve

@@ -22,7 +22,7 @@ constexpr std::size_t kMostListedDenials = 1'000;
 
 // A policy or a backend that was asked for may be what is wrong. Both are Glovebox's own fields:
 // clients that know only execd's never see these codes.
-asio::awaitable<std::string> own_code(Call& call, const session::SessionRequest& request) {
+asio::awaitable<std::string> own_code(Call& call, const session::BoxRequest& request) {
   const session::PolicyChoice& policy = request.policy;
   if (policy.name.empty() && policy.document.empty() && !request.backend) co_return "";
   const session::RequestFault fault = co_await call.service.manager.find_fault(request);
@@ -67,8 +67,8 @@ Result<void, ApiError> check_boxes(const Call& call) {
 }
 
 // The order as a request to the manager.
-session::SessionRequest complete(const Call& call, const CreateOrder& order) {
-  session::SessionRequest request = order.session;
+session::BoxRequest complete(const Call& call, const CreateOrder& order) {
+  session::BoxRequest request = order.session;
   hide_in_labels(order, call.identity.name, request.labels);
   request.env = passed_environment(order.env, call.service.environment, call.service.secret_names);
   if (call.identity.ceiling) request.ceiling = *call.identity.ceiling;
@@ -94,7 +94,7 @@ asio::awaitable<Answer> create_session(Call& call) {
   CO_TRY(CreateOrder order, read_create_order(body, unknown_fields(call)));
   const HostRules& rules = call.service.rules;
   CO_TRY_VOID(co_await on_pool(call.service, [&] { return apply_host_rules(rules, order); }));
-  const session::SessionRequest request = complete(call, order);
+  const session::BoxRequest request = complete(call, order);
   auto created = co_await call.service.manager.create(request);
   if (!created) {
     audit(call, "create", {{"refused", created.error().message}});

@@ -188,7 +188,7 @@ struct Reviewer {
   HostRules rules;
   std::vector<Identity> callers;
 
-  Result<void> operator()(session::SessionRequest& request) const {
+  Result<void> operator()(session::BoxRequest& request) const {
     TRY_VOID(check_host_rules(rules, request));
     for (const Identity& who : callers) {
       who.bound(request);
@@ -307,7 +307,7 @@ asio::awaitable<Answer> restore_session(Call& call) {
   CO_TRY(Spooled body, co_await spool_body(call));
   session::RestoreRequest request{.key = key, .tenant = std::move(tenant)};
   const Reviewer reviewer{call.service.rules, {call.identity}};
-  request.review = [reviewer, owner = call.identity.name](session::SessionRequest& asked) {
+  request.review = [reviewer, owner = call.identity.name](session::BoxRequest& asked) {
     asked.labels[std::string(kOwnerLabel)] = owner;  // it belongs to who restores it
     return reviewer(asked);
   };

@@ -1,6 +1,6 @@
 #include "session/box/run.h"
 
-#include "request/session_request.h"
+#include "request/box_request.h"
 
 namespace glovebox::session {
 

@@ -274,7 +274,7 @@ Result<std::shared_ptr<LiveSession>> SessionManager::attach(std::string_view id)
 Result<SessionInfo> SessionManager::change(std::string_view id, const Change& change) {
   TRY(const EntryPointer entry, find(id));
   TRY_VOID(check_settled(*entry));
-  SessionRequest asked = entry->record.info.effective;
+  BoxRequest asked = entry->record.info.effective;
   if (change.labels) asked.labels = *change.labels;
   if (change.name) asked.name = *change.name;
   if (change.idle_timeout) asked.idle_timeout = *change.idle_timeout;

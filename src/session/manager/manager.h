@@ -17,7 +17,7 @@
 #include "base/unique_fd.h"
 #include "egress/broker.h"
 #include "policy/policy_store.h"
-#include "request/session_request.h"
+#include "request/box_request.h"
 #include "session/box/live_session.h"
 #include "session/manager/pool_stats.h"
 #include "session/state/state_requests.h"
@@ -115,11 +115,11 @@ class Manager {
   // Code::Invalid for a request that makes no sense, Denied for what is not allowed, NotFound for a
   // path or policy that is not there, Unsupported for what this host cannot enforce, Exhausted when
   // there are max_sessions.
-  virtual asio::awaitable<Result<SessionInfo>> create(SessionRequest request) = 0;
+  virtual asio::awaitable<Result<SessionInfo>> create(BoxRequest request) = 0;
   // Of a request that was refused: what of it is wrong by itself, whatever the rest of it says.
-  virtual asio::awaitable<RequestFault> find_fault(SessionRequest request) = 0;
+  virtual asio::awaitable<RequestFault> find_fault(BoxRequest request) = 0;
   // Its checks without its effects.
-  virtual asio::awaitable<Result<void>> check(SessionRequest request) = 0;
+  virtual asio::awaitable<Result<void>> check(BoxRequest request) = 0;
   // Sessions of all states, oldest first; with labels, those that have them all.
   virtual std::vector<SessionInfo> list(
       const std::map<std::string, std::string>& labels = {}) const = 0;

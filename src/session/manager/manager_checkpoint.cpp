@@ -115,8 +115,8 @@ Result<CheckpointFile> write_checkpoint(Writing work) {
 }
 
 // A policy goes by its name where that means the same, else by its text.
-SessionRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
-  SessionRequest request = snapshot.spec;
+BoxRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
+  BoxRequest request = snapshot.spec;
   if (request.policy.name.empty()) return request;
   PolicyChoice named = request.policy;
   named.document.clear();
@@ -131,7 +131,7 @@ SessionRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
 }
 
 // What its own budgets leave for all its layers, and then what there is for those of all sessions.
-RestoreStream::TakeRoom room_for(const SessionRequest& request, std::shared_ptr<LayerUse> layers) {
+RestoreStream::TakeRoom room_for(const BoxRequest& request, std::shared_ptr<LayerUse> layers) {
   constexpr auto kDisk = authority::BudgetKind::Disk;
   const auto own = std::make_shared<std::uint64_t>(std::numeric_limits<std::uint64_t>::max());
   for (const auto& budget : {request.handed.budget(kDisk),
@@ -196,7 +196,7 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
     CO_TRY_VOID(co_await layer_bytes());
   }
   struct Drafted {
-    SessionRequest request;
+    BoxRequest request;
     std::shared_ptr<Prepared> prepared;
     std::shared_ptr<RestoreStream> stream;
   };
@@ -208,7 +208,7 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
     drafted.request = restored_request(*preparer, drafted.stream->snapshot());
     if (request.review) TRY_VOID(request.review(drafted.request));
     drafted.stream->bound(room_for(drafted.request, layers));
-    SessionRequest pinned = drafted.request;
+    BoxRequest pinned = drafted.request;
     const std::optional<plan::PolicyMark>& policy = drafted.stream->snapshot().policy;
     if (policy) pinned.policy.if_digest = policy->digest;
     // Its paths were resolved where it was written, and were reviewed as they are.

@@ -64,14 +64,14 @@ DenialWords words_of(const egress::Denied& denied) {
 
 }  // namespace
 
-asio::awaitable<Result<void>> SessionManager::check(SessionRequest request) {
+asio::awaitable<Result<void>> SessionManager::check(BoxRequest request) {
   const auto work = [preparer = preparer_, request = std::move(request)] {
     return preparer->check(request);
   };
   co_return co_await on_pool(pool_, work);
 }
 
-asio::awaitable<RequestFault> SessionManager::find_fault(SessionRequest request) {
+asio::awaitable<RequestFault> SessionManager::find_fault(BoxRequest request) {
   const auto work = [preparer = preparer_, request = std::move(request)] {
     return preparer->find_fault(request);
   };
@@ -88,12 +88,12 @@ Result<void> SessionManager::check_room(std::size_t more) const {
   return fail(Code::Exhausted, "{} sessions at a time", settings_.max_sessions);
 }
 
-asio::awaitable<Result<SessionInfo>> SessionManager::create(SessionRequest request) {
+asio::awaitable<Result<SessionInfo>> SessionManager::create(BoxRequest request) {
   Origin origin;
   co_return co_await create_from(std::move(request), std::move(origin));
 }
 
-asio::awaitable<Result<std::shared_ptr<Prepared>>> SessionManager::prepare(SessionRequest request,
+asio::awaitable<Result<std::shared_ptr<Prepared>>> SessionManager::prepare(BoxRequest request,
                                                                            const Origin& origin) {
   const std::string asked_digest = request.policy.if_digest;
   if (!origin.policy_digest.empty()) request.policy.if_digest = origin.policy_digest;
@@ -113,7 +113,7 @@ asio::awaitable<Result<std::shared_ptr<Prepared>>> SessionManager::prepare(Sessi
   co_return unexpected(std::move(drafted).error());
 }
 
-asio::awaitable<Result<SessionInfo>> SessionManager::create_from(SessionRequest request,
+asio::awaitable<Result<SessionInfo>> SessionManager::create_from(BoxRequest request,
                                                                  Origin origin) {
   if (is_stopping_) co_return fail(Code::Os, "the service is ending");
   CO_TRY_VOID(check_room(1));
@@ -123,7 +123,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_from(SessionRequest 
 }
 
 asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
-    SessionRequest request, Origin origin, std::shared_ptr<Prepared> prepared) {
+    BoxRequest request, Origin origin, std::shared_ptr<Prepared> prepared) {
   step("create: layers are made");
   auto born = co_await give_birth_to(prepared, origin);
   if (!born) {
@@ -368,7 +368,7 @@ asio::awaitable<SessionManager::Abilities> SessionManager::probe() {
 }
 
 asio::awaitable<Result<void>> SessionManager::try_box(const std::string& directory) {
-  SessionRequest request;
+  BoxRequest request;
   request.workspaces.push_back({directory, WorkspaceMode::Overlay, Persist::Keep});
   CO_TRY(const SessionInfo info, co_await create(std::move(request)));
   CO_TRY(const std::shared_ptr<LiveSession> live, attach(info.id));

@@ -30,9 +30,9 @@ Result<authority::AuthoritySet> uses_of_places(const SessionInfo& info) {
 }
 
 // What one child asks for.
-Result<SessionRequest> child_request(const SessionRequest& asked, const SessionInfo& parent,
-                                     const ForkRequest& fork, std::size_t number) {
-  SessionRequest child = asked;
+Result<BoxRequest> child_request(const BoxRequest& asked, const SessionInfo& parent,
+                                 const ForkRequest& fork, std::size_t number) {
+  BoxRequest child = asked;
   const std::string& base = fork.name.empty() ? parent.effective.name : fork.name;
   child.name = base.empty() ? std::string() : fmt::format("{}-{}", base, number);
   child.handed = child.handed.unite(fork.budgets);
@@ -124,9 +124,9 @@ asio::awaitable<Result<LayerSources>> SessionManager::freeze(EntryPointer entry,
 
 // No child has what its parent has lost meanwhile. What it is called and how long it may be idle is
 // as it was when the fork was asked for.
-Result<void> SessionManager::check_same(const Entry& parent, const SessionRequest& before) const {
+Result<void> SessionManager::check_same(const Entry& parent, const BoxRequest& before) const {
   TRY_VOID(check_wanted(parent));
-  TRY(SessionRequest now, asked_of(parent, {}));
+  TRY(BoxRequest now, asked_of(parent, {}));
   now.name = before.name;
   now.labels = before.labels;
   now.idle_timeout = before.idle_timeout;
@@ -135,10 +135,10 @@ Result<void> SessionManager::check_same(const Entry& parent, const SessionReques
 }
 
 asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::make_children(
-    EntryPointer entry, const ForkRequest& request, SessionRequest asked, Origin origin) {
+    EntryPointer entry, const ForkRequest& request, BoxRequest asked, Origin origin) {
   std::vector<asio::awaitable<Result<SessionInfo>>> works;
   for (std::size_t i = 1; i <= request.count; ++i) {
-    CO_TRY(SessionRequest child, child_request(asked, entry->record.info, request, i));
+    CO_TRY(BoxRequest child, child_request(asked, entry->record.info, request, i));
     works.push_back(create_from(std::move(child), origin));
   }
   std::vector<Result<SessionInfo>> made = co_await together(loop_, std::move(works));
@@ -174,8 +174,8 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
     CO_TRY(host::ResolvedAuthority resolved, co_await on_pool(pool_, work));
     request.ceiling = std::move(resolved.set);
   }
-  CO_TRY(SessionRequest asked, co_await asked_again(entry, none, request.review));
-  CO_TRY(SessionRequest before, asked_of(*entry, none));
+  CO_TRY(BoxRequest asked, co_await asked_again(entry, none, request.review));
+  CO_TRY(BoxRequest before, asked_of(*entry, none));
   // One that has died on the way stays dead.
   if (must_renew && entry->live && entry->live->is_alive()) {
     const std::size_t busy = under_way(*entry);

@@ -52,7 +52,7 @@ enum class BoxOwner : std::uint8_t {
   Worker,   // of a worker with cells of other sessions, who must not feel what happens to one
 };
 
-BoxOwner owner_of_box(const SessionRequest& effective) {
+BoxOwner owner_of_box(const BoxRequest& effective) {
   if (!effective.python) return BoxOwner::Session;
   return effective.backend == plan::Backend::Cell ? BoxOwner::Worker : BoxOwner::Python;
 }
@@ -92,7 +92,7 @@ authority::AuthoritySet part_of_box(BoxOwner owner, const authority::AuthoritySe
 }
 
 // In the request, of which later boxes are made too.
-void remember(SessionRequest& asked, const Manager::SessionNarrowing& narrowing) {
+void remember(BoxRequest& asked, const Manager::SessionNarrowing& narrowing) {
   asked.handed = asked.handed.unite(narrowing.budgets);
   asked.cpus_milli = smaller(asked.cpus_milli, narrowing.cpus_milli);
   if (!narrowing.network) return;
@@ -106,7 +106,7 @@ void remember(SessionRequest& asked, const Manager::SessionNarrowing& narrowing)
 // What the session would get if it was asked for again: the box keeps of its own what lies within.
 NarrowedBox SessionManager::narrow_to(Entry& entry, const policy::Policy& now,
                                       egress::Existing existing) {
-  const SessionRequest& asked = entry.record.info.effective;
+  const BoxRequest& asked = entry.record.info.effective;
   authority::AuthoritySet most = now.authority.unite(asked.handed);
   if (asked.ceiling) most = most.attenuate(*asked.ceiling);
   const BoxOwner owner = owner_of_box(asked);

@@ -32,14 +32,14 @@ void SessionManager::step(std::string_view name) const {
 
 // The request with everything that is needed to make the session again, or which part of it is
 // nowhere any more.
-Result<SessionRequest> SessionManager::asked_of(const Entry& entry, const Env& env) const {
+Result<BoxRequest> SessionManager::asked_of(const Entry& entry, const Env& env) const {
   // Another box would need the layer while the first still has it, or what is in memory would go.
   if (entry.plan && !plan::handed_layers(*entry.plan).empty()) {
     return fail(Code::Unsupported,
                 "a session whose layers have a disk budget cannot be made again or forked");
   }
   const SessionInfo& info = entry.record.info;
-  SessionRequest request = entry.asked ? *entry.asked : info.effective;
+  BoxRequest request = entry.asked ? *entry.asked : info.effective;
   // What may have changed since is taken from where it changes.
   request.name = info.effective.name;
   request.labels = info.effective.labels;
@@ -65,20 +65,20 @@ Result<SessionRequest> SessionManager::asked_of(const Entry& entry, const Env& e
 // What is taken from the session while the checks wait for the disk must not come back with the
 // next box: then they are made again, of what it has left. Nothing is awaited between the last look
 // and the return.
-asio::awaitable<Result<SessionRequest>> SessionManager::asked_again(EntryPointer entry, Env env,
-                                                                    Review review) {
+asio::awaitable<Result<BoxRequest>> SessionManager::asked_again(EntryPointer entry, Env env,
+                                                                Review review) {
   for (int tries = 0; tries < kMostTries; ++tries) {
-    CO_TRY(const SessionRequest asked, asked_of(*entry, env));
-    SessionRequest tried = asked;
+    CO_TRY(const BoxRequest asked, asked_of(*entry, env));
+    BoxRequest tried = asked;
     if (entry->record.info.policy) tried.policy.if_digest = entry->record.info.policy->digest;
     auto work = [preparer = preparer_, tried = std::move(tried), known = entry->places,
-                 review]() mutable -> Result<SessionRequest> {
+                 review]() mutable -> Result<BoxRequest> {
       if (review) TRY_VOID(review(tried));
       TRY_VOID(preparer->check(tried, known));
       return std::move(tried);
     };
-    CO_TRY(SessionRequest checked, co_await on_pool(pool_, work));
-    CO_TRY(const SessionRequest now, asked_of(*entry, env));
+    CO_TRY(BoxRequest checked, co_await on_pool(pool_, work));
+    CO_TRY(const BoxRequest now, asked_of(*entry, env));
     if (now != asked) continue;
     checked.policy.if_digest = asked.policy.if_digest;
     co_return checked;
@@ -118,7 +118,7 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
   CO_TRY(snapshot.spec, asked_of(*entry, env));
   CO_TRY(snapshot.shell, co_await shell_of(entry));
   // That it could be made again is known by trying everything but to make it.
-  SessionRequest tried = snapshot.spec;
+  BoxRequest tried = snapshot.spec;
   if (info.policy) tried.policy.if_digest = info.policy->digest;
   const auto work = [preparer = preparer_, request = std::move(tried),
                      known = entry->places]() -> Result<std::string> {
@@ -173,7 +173,7 @@ void SessionManager::die(Entry& entry, const std::string& sentence) {
 
 // Ends the session's box, if there is one, and gives it another, with layers as `origin` says. What
 // is on disk is the old state until the record is written, and the new one from then on.
-asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, SessionRequest request,
+asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, BoxRequest request,
                                                     Origin origin) {
   CO_TRY_VOID(check_wanted(*entry));
   entry->is_being_renewed = true;
@@ -231,7 +231,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::recycle(std::string id,
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
   CO_TRY_VOID(check_wanted(*entry));
   // Before anything ends.
-  CO_TRY(SessionRequest asked,
+  CO_TRY(BoxRequest asked,
          co_await asked_again(entry, std::move(request.env), std::move(request.review)));
   // Nothing is awaited from this look to the moment when renew() keeps the state as it is.
   std::optional<Count> count;

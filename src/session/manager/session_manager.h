@@ -27,9 +27,9 @@ class SessionManager final : public Manager {
   ~SessionManager() override;
   Result<void> open();
 
-  asio::awaitable<Result<SessionInfo>> create(SessionRequest request) override;
-  asio::awaitable<RequestFault> find_fault(SessionRequest request) override;
-  asio::awaitable<Result<void>> check(SessionRequest request) override;
+  asio::awaitable<Result<SessionInfo>> create(BoxRequest request) override;
+  asio::awaitable<RequestFault> find_fault(BoxRequest request) override;
+  asio::awaitable<Result<void>> check(BoxRequest request) override;
   std::vector<SessionInfo> list(const std::map<std::string, std::string>& labels) const override;
   Result<SessionInfo> get(std::string_view id) const override;
   Result<std::shared_ptr<LiveSession>> attach(std::string_view id) override;
@@ -84,7 +84,7 @@ class SessionManager final : public Manager {
     bool is_being_removed = false;
     bool is_being_renewed = false;  // between two boxes
     // What was asked for, with values of variables and an inline policy, which are written nowhere.
-    std::optional<SessionRequest> asked;
+    std::optional<BoxRequest> asked;
     KnownPlaces places;  // of that request; both are empty for a session of a former service
   };
   using EntryPointer = std::shared_ptr<Entry>;
@@ -116,10 +116,10 @@ class SessionManager final : public Manager {
 
   // Creating (manager_create.cpp).
   Result<void> check_room(std::size_t more) const;  // for sessions more; Code::Exhausted
-  asio::awaitable<Result<SessionInfo>> create_from(SessionRequest request, Origin origin);
-  asio::awaitable<Result<SessionInfo>> create_prepared(SessionRequest request, Origin origin,
+  asio::awaitable<Result<SessionInfo>> create_from(BoxRequest request, Origin origin);
+  asio::awaitable<Result<SessionInfo>> create_prepared(BoxRequest request, Origin origin,
                                                        std::shared_ptr<Prepared> prepared);
-  asio::awaitable<Result<std::shared_ptr<Prepared>>> prepare(SessionRequest request,
+  asio::awaitable<Result<std::shared_ptr<Prepared>>> prepare(BoxRequest request,
                                                              const Origin& origin);
   asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
                                               const Origin& origin);
@@ -138,22 +138,21 @@ class SessionManager final : public Manager {
   // Snapshots and fresh boxes (manager_state.cpp).
   void step(std::string_view name) const;
   using Env = std::vector<plan::EnvEntry>;
-  Result<SessionRequest> asked_of(const Entry& entry, const Env& env) const;
+  Result<BoxRequest> asked_of(const Entry& entry, const Env& env) const;
   // The same, held to everything that a new request is held to.
-  asio::awaitable<Result<SessionRequest>> asked_again(EntryPointer entry, Env env, Review review);
+  asio::awaitable<Result<BoxRequest>> asked_again(EntryPointer entry, Env env, Review review);
   asio::awaitable<Result<Snapshot>> take_snapshot(EntryPointer entry, Env env);
   asio::awaitable<Result<std::optional<ShellState>>> shell_of(EntryPointer entry);
-  asio::awaitable<Result<void>> renew(EntryPointer entry, SessionRequest request, Origin origin);
+  asio::awaitable<Result<void>> renew(EntryPointer entry, BoxRequest request, Origin origin);
   void fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const;
   void die(Entry& entry, const std::string& sentence);
 
   // Forks (manager_fork.cpp).
-  Result<void> check_same(const Entry& parent, const SessionRequest& before) const;
+  Result<void> check_same(const Entry& parent, const BoxRequest& before) const;
   asio::awaitable<Result<LayerSources>> freeze(EntryPointer entry, bool& must_renew);
   asio::awaitable<Result<std::vector<SessionInfo>>> make_children(EntryPointer entry,
                                                                   const ForkRequest& request,
-                                                                  SessionRequest asked,
-                                                                  Origin origin);
+                                                                  BoxRequest asked, Origin origin);
 
   // Narrowing (manager_narrow.cpp).
   NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);

@@ -86,7 +86,7 @@ std::optional<policy::WorkspaceMode> less_reaching(std::optional<policy::Workspa
 }
 
 // A budget that whoever asks is held to is not theirs to give up.
-Result<void> check_waived(const std::set<std::string>& waived, const SessionRequest& request) {
+Result<void> check_waived(const std::set<std::string>& waived, const BoxRequest& request) {
   using authority::BudgetKind;
   if (!request.ceiling) return {};
   const authority::AuthoritySet& ceiling = *request.ceiling;
@@ -224,7 +224,7 @@ void Preparer::forget_facts() {
   facts_.reset();
 }
 
-Result<Preparer::Draft> Preparer::draft(const SessionRequest& request,
+Result<Preparer::Draft> Preparer::draft(const BoxRequest& request,
                                         const std::optional<KnownPlaces>& known) {
   TRY_VOID(check_values(request));
   Draft draft;
@@ -502,7 +502,7 @@ Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource*
   return held;
 }
 
-Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSources& layers,
+Result<Prepared> Preparer::prepare(const BoxRequest& request, const LayerSources& layers,
                                    const std::optional<KnownPlaces>& known) {
   TRY(Draft draft, this->draft(request, known));
   TRY(const host::HostFacts host, facts());
@@ -542,8 +542,7 @@ Result<Prepared> Preparer::prepare(const SessionRequest& request, const LayerSou
   return prepared;
 }
 
-Result<void> Preparer::check(const SessionRequest& request,
-                             const std::optional<KnownPlaces>& known) {
+Result<void> Preparer::check(const BoxRequest& request, const std::optional<KnownPlaces>& known) {
   TRY(const Draft draft, this->draft(request, known));
   TRY(const host::HostFacts host, facts());
   TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));

@@ -10,8 +10,8 @@
 #include "host/facts.h"
 #include "plan/launch_plan.h"
 #include "policy/policy_store.h"
+#include "request/box_request.h"
 #include "request/hidden_places.h"
-#include "request/session_request.h"
 #include "session/python/python_plan.h"
 #include "session/store/session_info.h"
 #include "workspace/layer/layer.h"
@@ -97,7 +97,7 @@ struct PolicyOrigin {
 
 struct Prepared {
   plan::LaunchPlan plan;
-  SessionRequest effective;  // defaults filled in, paths resolved, values of variables left out
+  BoxRequest effective;  // defaults filled in, paths resolved, values of variables left out
   std::vector<WorkspaceInfo> workspaces;
   std::vector<HeldLayer> layers;  // of the workspaces that have one, in their order
   std::string home;               // where runs start
@@ -145,12 +145,12 @@ class Preparer {
   // Makes what is missing, and the plan. With `known` the request is one that was prepared before:
   // its paths are resolved, and one that leads elsewhere by now, or is another directory, is
   // Code::Denied.
-  Result<Prepared> prepare(const SessionRequest& request, const LayerSources& layers = {},
+  Result<Prepared> prepare(const BoxRequest& request, const LayerSources& layers = {},
                            const std::optional<KnownPlaces>& known = {});
   // All the refusals of prepare() that need nothing to be made.
-  Result<void> check(const SessionRequest& request, const std::optional<KnownPlaces>& known = {});
+  Result<void> check(const BoxRequest& request, const std::optional<KnownPlaces>& known = {});
   // Which part of a request that was refused is to blame by itself.
-  RequestFault find_fault(const SessionRequest& request);
+  RequestFault find_fault(const BoxRequest& request);
   // What is known of the host is read again, by the next who needs it: something was not as
   // planned.
   void forget_facts();
@@ -164,7 +164,7 @@ class Preparer {
   explicit Preparer(PreparerSettings settings) : settings_(std::move(settings)) {}
 
   struct Draft;
-  Result<Draft> draft(const SessionRequest& request, const std::optional<KnownPlaces>& known);
+  Result<Draft> draft(const BoxRequest& request, const std::optional<KnownPlaces>& known);
   Result<void> apply_policy(Draft& draft);
   Result<policy::CompiledPolicy> find_policy(Draft& draft);
   Result<policy::CompiledPolicy> find_template(const std::string& name);

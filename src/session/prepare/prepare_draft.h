@@ -12,7 +12,7 @@ namespace glovebox::session {
 
 // A request on its way to a plan.
 struct Preparer::Draft {
-  SessionRequest asked;              // becomes the effective one
+  BoxRequest asked;                  // becomes the effective one
   std::optional<KnownPlaces> known;  // of a request that was prepared before
   plan::SandboxSpec spec;
   std::vector<WorkspaceInfo> workspaces;

@@ -130,7 +130,7 @@ Result<void> Preparer::apply_policy(Draft& draft) {
   return {};
 }
 
-RequestFault Preparer::find_fault(const SessionRequest& request) {
+RequestFault Preparer::find_fault(const BoxRequest& request) {
   Draft draft;
   draft.asked = request;
   draft.spec.backend = request.backend.value_or(plan::Backend::Process);

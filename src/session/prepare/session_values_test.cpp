@@ -136,7 +136,7 @@ TEST(Environment, WhatIsNoVariableIsRefusedForABoxAndForARun) {
                                                                  {"A", std::string("1\0", 2)},
                                                                  {"1A", "1"},
                                                                  {std::string(1000, 'A'), "1"}}) {
-    SessionRequest request;
+    BoxRequest request;
     request.env = {{"GOOD", "1"}, wrong};
     EXPECT_EQ(check_values(request).error().code, Code::Invalid) << wrong.name;
     RunRequest run;
@@ -150,8 +150,8 @@ TEST(Environment, WhatIsNoVariableIsRefusedForABoxAndForARun) {
   EXPECT_EQ(to_start(run)->env, (std::vector<std::string>{"A=B=1\n", "_b2="}));
 }
 
-TEST(SessionRequestTest, IsBounded) {
-  SessionRequest request;
+TEST(BoxRequestTest, IsBounded) {
+  BoxRequest request;
   EXPECT_TRUE(check_values(request));
   request.labels[std::string(300, 'x')] = "";
   EXPECT_FALSE(check_values(request));

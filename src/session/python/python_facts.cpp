@@ -1,7 +1,7 @@
 #include "session/python/python_facts.h"
 
 #include "host/path_facts.h"
-#include "request/session_request.h"
+#include "request/box_request.h"
 #include "session/python/python_worker.h"
 
 #include <array>

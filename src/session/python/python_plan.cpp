@@ -190,7 +190,7 @@ bool is_network(const Capability& capability) {
 
 }  // namespace
 
-Result<PythonPlan> plan_python(const SessionRequest& request, const std::string& extension,
+Result<PythonPlan> plan_python(const BoxRequest& request, const std::string& extension,
                                plan::SandboxSpec& spec) {
   const PythonRequest& python = *request.python;
   if (spec.backend == plan::Backend::Microvm) {

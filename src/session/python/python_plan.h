@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "host/path_facts.h"
 #include "plan/spec.h"
-#include "request/session_request.h"
+#include "request/box_request.h"
 
 #include <chrono>
 #include <cstdint>
@@ -40,7 +40,7 @@ struct PythonPlan {
 // Takes out of the spec what only the Python host can keep, and puts the interpreter's own files
 // into it. `extension` is the directory that write_python_extension() made; the spec's authority
 // lets it be read. Refusals: an interpreter that is not there.
-Result<PythonPlan> plan_python(const SessionRequest& request, const std::string& extension,
+Result<PythonPlan> plan_python(const BoxRequest& request, const std::string& extension,
                                plan::SandboxSpec& spec);
 
 // The rules of the authority that the Python host keeps, for the report.

@@ -46,7 +46,7 @@ struct Snapshot {
   std::string id;      // of the session that it was taken of
   std::string parent;  // the session that that one was forked from; empty: none
   // As in SessionInfo::effective, and with the values of variables and the policy's document.
-  SessionRequest spec;
+  BoxRequest spec;
   std::optional<plan::PolicyMark> policy;
   std::optional<ShellState> shell;  // nothing when no box was there to ask
   std::vector<LayerManifest> layers;

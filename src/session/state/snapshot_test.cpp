@@ -62,7 +62,7 @@ Snapshot full_snapshot() {
   Snapshot snapshot;
   snapshot.id = "f81d4fae-7dec-41d0-a765-00a0c91e6bf6";
   snapshot.parent = "f81d4fae-7dec-41d0-a765-00a0c91e6bf7";
-  SessionRequest& spec = snapshot.spec;
+  BoxRequest& spec = snapshot.spec;
   spec.name = "a \"name\"";
   spec.labels = {{"k", "v"}};
   spec.workspaces = {{"/w", WorkspaceMode::Overlay, Persist::Keep},

@@ -23,7 +23,7 @@ enum class Recycling : std::uint8_t {
 
 // Looks at what is about to be asked for once more, as the first time, and may cut it down or
 // refuse it. It runs on another thread, and may be asked several times about one request.
-using Review = std::function<Result<void>(SessionRequest&)>;
+using Review = std::function<Result<void>(BoxRequest&)>;
 
 struct RecycleRequest {
   Recycling layers = Recycling::KeepLayers;

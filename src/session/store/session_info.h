@@ -3,7 +3,7 @@
 
 #include "launch/supervise.h"
 #include "plan/launch_plan.h"
-#include "request/session_request.h"
+#include "request/box_request.h"
 #include "workspace/layer/layer.h"
 
 #include <chrono>
@@ -78,7 +78,7 @@ struct SessionInfo {
   SessionState state = SessionState::Active;
   // As asked for, with the defaults filled in and the paths resolved. Values of variables are left
   // out.
-  SessionRequest effective;
+  BoxRequest effective;
   std::vector<WorkspaceInfo> workspaces;
   std::optional<plan::PolicyMark> policy;
   std::string parent;  // the session that it was forked from; empty: none

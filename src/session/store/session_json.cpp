@@ -58,7 +58,7 @@ std::vector<plan::Guarantee> decode_guarantees(const json::value& value) {
   return lines;
 }
 
-json::object encode_places(const SessionRequest& request) {
+json::object encode_places(const BoxRequest& request) {
   json::array workspaces;
   for (const WorkspaceRequest& one : request.workspaces) {
     workspaces.push_back(json::object{{"path", one.path},
@@ -75,7 +75,7 @@ json::object encode_places(const SessionRequest& request) {
 
 }  // namespace
 
-Result<json::object> encode_request(const SessionRequest& request) {
+Result<json::object> encode_request(const BoxRequest& request) {
   json::object object = encode_places(request);
   object["name"] = request.name;
   object["labels"] = json::value_from(request.labels);
@@ -113,7 +113,7 @@ Result<json::object> encode_request(const SessionRequest& request) {
 
 namespace {
 
-void decode_places(const json::object& object, SessionRequest& request) {
+void decode_places(const json::object& object, BoxRequest& request) {
   for (const json::value& value : object.at("workspaces").as_array()) {
     const json::object& one = value.as_object();
     WorkspaceRequest workspace;
@@ -133,8 +133,8 @@ void decode_places(const json::object& object, SessionRequest& request) {
 
 }  // namespace
 
-Result<SessionRequest> decode_request(const json::object& object) {
-  SessionRequest request;
+Result<BoxRequest> decode_request(const json::object& object) {
+  BoxRequest request;
   decode_places(object, request);
   request.name = text(object, "name");
   request.labels = json::value_to<std::map<std::string, std::string>>(object.at("labels"));

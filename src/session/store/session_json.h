@@ -23,9 +23,9 @@ struct SessionRecord {
 };
 
 // A request as a part of a larger document, without what may be a secret.
-Result<boost::json::object> encode_request(const SessionRequest& request);
+Result<boost::json::object> encode_request(const BoxRequest& request);
 // Throws what Boost.JSON throws, for a missing key and a wrong type.
-Result<SessionRequest> decode_request(const boost::json::object& object);
+Result<BoxRequest> decode_request(const boost::json::object& object);
 
 Result<std::string> encode_record(const SessionRecord& record);
 Result<SessionRecord> decode_record(std::string_view text);

@@ -1,4 +1,4 @@
-#include "request/session_request.h"
+#include "request/box_request.h"
 
 #include "authority/names.h"
 #include "authority/paths.h"
@@ -23,7 +23,7 @@ bool is_plain(std::string_view text) {
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-Result<void> check_labels(const SessionRequest& request) {
+Result<void> check_labels(const BoxRequest& request) {
   if (request.labels.size() > kMaxLabels) {
     return fail(Code::Invalid, "{} labels; {} is the most", request.labels.size(), kMaxLabels);
   }
@@ -41,7 +41,7 @@ Result<void> check_labels(const SessionRequest& request) {
   return {};
 }
 
-Result<void> check_workspaces(const SessionRequest& request) {
+Result<void> check_workspaces(const BoxRequest& request) {
   if (request.workspaces.size() > kMaxWorkspaces || request.binds.size() > kMaxBinds) {
     return fail(Code::Invalid, "at most {} workspaces and {} binds", kMaxWorkspaces, kMaxBinds);
   }
@@ -85,12 +85,12 @@ Result<WorkspaceMode> parse_workspace_mode(std::string_view text) {
   return static_cast<WorkspaceMode>(found - kModeNames.begin());
 }
 
-std::string owner_of(const SessionRequest& request) {
+std::string owner_of(const BoxRequest& request) {
   const auto found = request.labels.find(std::string(kOwnerLabel));
   return found == request.labels.end() ? "" : found->second;
 }
 
-Result<void> check_values(const SessionRequest& request) {
+Result<void> check_values(const BoxRequest& request) {
   TRY_VOID(check_labels(request));
   TRY_VOID(check_workspaces(request));
   TRY_VOID(check_environment(request.env));

@@ -84,7 +84,7 @@ struct PythonRequest {
   friend bool operator==(const PythonRequest&, const PythonRequest&) = default;
 };
 
-struct SessionRequest {
+struct BoxRequest {
   std::string name;  // for people; empty: none
   std::map<std::string, std::string> labels;
   // Runs start in the first, and relative paths of file jobs mean it. Without any they start in
@@ -118,7 +118,7 @@ struct SessionRequest {
   std::set<std::string> waived;
   std::optional<PythonRequest> python;
 
-  friend bool operator==(const SessionRequest&, const SessionRequest&) = default;
+  friend bool operator==(const BoxRequest&, const BoxRequest&) = default;
 };
 
 // Variables for a box or a run, over every interface: a name that every shell can say
@@ -127,11 +127,11 @@ struct SessionRequest {
 Result<void> check_environment(const std::vector<plan::EnvEntry>& entries);
 
 // What can be told wrong by looking at the request alone. Code::Invalid.
-Result<void> check_values(const SessionRequest& request);
+Result<void> check_values(const BoxRequest& request);
 
 // The label by which a service tells whose session it is; who asks for a session cannot choose it.
 inline constexpr std::string_view kOwnerLabel = "execd.owner";
 // Its value; empty: nobody's.
-std::string owner_of(const SessionRequest& request);
+std::string owner_of(const BoxRequest& request);
 
 }  // namespace glovebox::session
