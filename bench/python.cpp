@@ -34,7 +34,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-BoxRequest request(plan::Backend backend, const std::vector<std::string>& terms) {
+BoxRequest request(Backend backend, const std::vector<std::string>& terms) {
   BoxRequest request;
   request.python = PythonRequest{"python3", {"json"}};
   request.backend = backend;
@@ -82,7 +82,7 @@ struct Box {
   }
 };
 
-Result<Box> first_result(Managed& bench, plan::Backend backend) {
+Result<Box> first_result(Managed& bench, Backend backend) {
   TRY(Box box, Box::make(bench, request(backend, {})));
   TRY_VOID(box.exec("post(1)"));
   return box;
@@ -95,7 +95,7 @@ Result<void> compare_starts(Managed& bench, int rounds) {
       "/usr/bin/bwrap",   "--ro-bind", "/",  "/",  "--unshare-all", "--die-with-parent",
       "/usr/bin/python3", "-I",        "-S", "-c", "pass"};
   std::optional<Box> made;
-  const auto start = [&](plan::Backend backend) -> Result<void> {
+  const auto start = [&](Backend backend) -> Result<void> {
     TRY(made, first_result(bench, backend));
     return {};
   };
@@ -105,9 +105,9 @@ Result<void> compare_starts(Managed& bench, int rounds) {
                     bench.idle(std::chrono::milliseconds(250));
                     return {};
                   }};
-  std::vector<Row> rows{{kSession, [&] { return start(plan::Backend::Process); }}, pause,
-                        {kCell, [&] { return start(plan::Backend::Cell); }},       pause,
-                        {kBubblewrap, [&] { return spawn_and_wait(other); }},      pause};
+  std::vector<Row> rows{{kSession, [&] { return start(Backend::Process); }},  pause,
+                        {kCell, [&] { return start(Backend::Cell); }},        pause,
+                        {kBubblewrap, [&] { return spawn_and_wait(other); }}, pause};
   TRY_VOID(run_rounds(rows, rounds));
   std::erase_if(rows, [&](const Row& row) { return row.name == pause.name; });
   print_table(rows, {kBubblewrap});
@@ -117,7 +117,7 @@ Result<void> compare_starts(Managed& bench, int rounds) {
 }
 
 Result<void> measure_messages(Managed& bench) {
-  TRY(Box box, Box::make(bench, request(plan::Backend::Process, {})));
+  TRY(Box box, Box::make(bench, request(Backend::Process, {})));
   std::vector<Row> rows{{"exec post(1), to its answer", [&]() -> Result<void> {
                            TRY_VOID(box.exec("post(1)"));
                            return {};
@@ -175,8 +175,8 @@ Result<void> measure_guard(Managed& bench) {
   GuardTimes outside;
   GuardTimes inside;
   GuardTimes held;
-  TRY(Box box, Box::make(bench, request(plan::Backend::Process,
-                                        {"import=time", "read=/usr/lib/os-release"})));
+  TRY(Box box,
+      Box::make(bench, request(Backend::Process, {"import=time", "read=/usr/lib/os-release"})));
   TRY(const std::shared_ptr<LiveSession> live, bench.manager().attach(box.id));
   for (int round = 0; round < 7; ++round) {
     TRY_VOID(spawn_and_wait(
@@ -230,7 +230,7 @@ Result<std::pair<std::uint64_t, std::size_t>> private_memory(const std::string& 
 Result<void> measure_memory(Managed& bench, int sessions) {
   std::vector<Box> boxes;
   for (int i = 0; i < sessions; ++i) {
-    TRY(Box box, Box::make(bench, request(plan::Backend::Process, {})));
+    TRY(Box box, Box::make(bench, request(Backend::Process, {})));
     TRY_VOID(box.exec("post(1)"));
     boxes.push_back(std::move(box));
   }

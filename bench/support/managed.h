@@ -57,7 +57,7 @@ class Managed {
   // A session over the directory "work".
   session::BoxRequest request() const {
     session::BoxRequest request;
-    request.workspaces.push_back({place_ / "work", std::nullopt, std::nullopt});
+    request.workspaces.push_back({place_ / "work"});
     return request;
   }
 

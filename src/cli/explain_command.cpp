@@ -1,8 +1,6 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/layers.h"
-#include "host/facts.h"
-#include "plan/make_plan.h"
 
 #include <cstdio>
 
@@ -10,10 +8,9 @@ namespace glovebox::app {
 namespace {
 
 Result<std::string> explanation(const RunOptions& options) {
-  TRY(plan::SandboxSpec spec, to_spec(options));
-  TRY_VOID(plan_with_some_layer(spec));
-  TRY(const host::HostFacts facts, host::read_facts());
-  TRY(const plan::LaunchPlan plan, plan::make_plan(spec, facts));
+  TRY(const session::BoxRequest request, to_request(options));
+  TRY(const auto preparer, open_preparer());
+  TRY(const plan::LaunchPlan plan, preparer->explain(request));
   return plan::to_text(plan);
 }
 

@@ -7,7 +7,6 @@
 #include "workspace/layer/persist_memory_layer.h"
 #include "workspace/tree/printable.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -18,10 +17,6 @@ namespace glovebox::app {
 namespace {
 
 constexpr std::size_t kListedChanges = 20;
-
-bool is_layered(const plan::Workspace& workspace) {
-  return workspace.mode == plan::Workspace::Mode::Overlay;
-}
 
 // What the person can call a layer by from where they are.
 std::string name_from_here(const workspace::LayerFacts& layer) {
@@ -93,85 +88,71 @@ Result<workspace::LayerRoot> open_layers() {
   return workspace::open_layer_root(state + "/layers");
 }
 
-Result<RunLayer> RunLayer::make(const workspace::QuotaChoice& quota, plan::Workspace& over,
-                                const std::vector<std::string>& command) {
-  TRY(workspace::LayerRoot root, open_layers());
-  TRY(workspace::Layer layer, workspace::make_layer_over(root, quota, over));
-  TRY(UniqueFd hold, layer.hold());
-  TRY_VOID(remember_run(layer.facts(), command));
-  return RunLayer(std::move(root), std::move(layer), std::move(hold), over.path_inside());
+Result<std::unique_ptr<session::Preparer>> open_preparer() {
+  session::PreparerSettings settings;
+  settings.around = session::Around::Covered;
+  settings.policy_files = session::PolicyFiles::Allowed;
+  settings.env_source = session::EnvSource::Process;
+  // Without HOME there may be no such directories, and then there is nothing to hide.
+  if (const auto state = state_directory()) {
+    settings.layer_root = *state + "/layers";
+    settings.hidden.push_back({*state, session::WhenMissing::Make});
+  }
+  if (const auto secrets = secrets_directory()) {
+    settings.secrets = *secrets;
+    settings.hidden.push_back({*secrets, session::WhenMissing::Make});
+  }
+  return session::Preparer::open(std::move(settings));
 }
 
-Result<std::vector<RunLayer>> make_layers(plan::SandboxSpec& spec) {
-  std::vector<RunLayer> layers;
-  if (std::ranges::none_of(spec.workspaces, is_layered)) return layers;
-  TRY(const workspace::LayerRoot root, open_layers());
-  TRY(const workspace::QuotaChoice quota, workspace::choose_for(root.path, spec));
-  for (plan::Workspace& workspace : spec.workspaces) {
-    if (!is_layered(workspace)) continue;
-    TRY(RunLayer layer, RunLayer::make(quota, workspace, spec.command));
-    layers.push_back(std::move(layer));
-  }
-  return layers;
+Result<RunLayer> RunLayer::begin(session::HeldLayer held, const std::vector<std::string>& command) {
+  TRY_VOID(remember_run(held.layer().facts(), command));
+  return RunLayer(std::move(held));
 }
 
 bool RunLayer::use_memory(const std::string& inside, UniqueFd& upper) {
-  if (inside != inside_) return false;
-  layer_.use_memory(std::move(upper));
+  if (inside != held_.inside()) return false;
+  held_.layer().use_memory(std::move(upper));
   return true;
 }
 
 bool RunLayer::is_full() const {
-  if (layer_.backing() == workspace::Backing::Directory) return false;
-  const auto upper = layer_.open_upper();
+  if (held_.layer().backing() == plan::LayerBacking::Directory) return false;
+  const auto upper = held_.layer().open_upper();
   if (!upper) return false;
   const auto room = workspace::read_room(*upper);
   return room && room->is_full();
 }
 
-void RunLayer::discard() {
-  hold_.reset();
-  // What cannot be removed now is collected later.
-  (void)workspace::remove_layer(root_, layer_.facts().id);
-}
-
 // A box whose write was denied to a workspace has handed nothing out for it, and changed nothing.
-Result<std::vector<workspace::Change>> RunLayer::changes() {
-  const auto uppers = layer_.open_uppers();
+Result<std::vector<workspace::Change>> RunLayer::changes() const {
+  const workspace::Layer& layer = held_.layer();
+  const auto uppers = layer.open_uppers();
   if (!uppers && uppers.error().code == Code::NotFound) return std::vector<workspace::Change>();
   if (!uppers) return unexpected(uppers.error());
-  TRY(const UniqueFd original, layer_.open_original());
-  return workspace::diff(layer_, *uppers, original);
+  TRY(const UniqueFd original, layer.open_original());
+  return workspace::diff(layer, *uppers, original);
 }
 
 Result<std::string> RunLayer::finish() {
+  workspace::Layer& layer = held_.layer();
   TRY(const std::vector<workspace::Change> changed, changes());
   if (changed.empty()) {
-    discard();
-    TRY_VOID(forget_layer(layer_.facts()));
+    held_.remove();
+    TRY_VOID(forget_layer(layer.facts()));
     return std::string();
   }
-  if (layer_.backing() == workspace::Backing::Tmpfs) {
-    TRY(const UniqueFd upper, layer_.open_upper());
-    TRY_VOID(workspace::settle(layer_, upper));
+  if (layer.backing() == plan::LayerBacking::Memory) {
+    TRY(const UniqueFd upper, layer.open_upper());
+    TRY_VOID(workspace::settle(layer, upper));
   }
-  hold_.reset();
+  held_.release();
   TRY(const std::string state, state_directory());
   if (!is_state_of_service(state)) {
-    TRY_VOID(workspace::collect_layers(root_, workspace::Retention{}));
+    TRY_VOID(workspace::collect_layers(held_.root(), workspace::Retention{}));
   }
   collect_last_runs();
-  return summary(changed, layer_.facts());
-}
-
-Result<void> plan_with_some_layer(plan::SandboxSpec& spec) {
-  if (std::ranges::none_of(spec.workspaces, is_layered)) return {};
-  TRY(const workspace::LayerRoot root, open_layers());
-  TRY(const workspace::QuotaChoice quota, workspace::choose_for(root.path, spec));
-  for (plan::Workspace& workspace : spec.workspaces) {
-    if (is_layered(workspace)) workspace::plan_some_layer(quota, workspace);
-  }
-  return {};
+  return summary(changed, layer.facts());
 }
 
 }  // namespace glovebox::app

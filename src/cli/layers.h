@@ -2,10 +2,11 @@
 #pragma once
 
 #include "base/result.h"
-#include "plan/spec.h"
+#include "request/held_layer.h"
+#include "session/prepare/prepare.h"
 #include "workspace/diff/change.h"
-#include "workspace/layer/layer_quota.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,22 +22,19 @@ Result<workspace::LayerRoot> open_layers();
 // $GLOVEBOX_SECRETS, else `secrets` in the state directory.
 Result<std::string> secrets_directory();
 
-// The layer of one run, held for as long as this lives.
+// Prepares boxes for the command line: policies may be files, variables have the caller's values,
+// and the state directory and the store of secrets are in no box. They usually lie in the caller's
+// home, which is often handed in as a whole.
+Result<std::unique_ptr<session::Preparer>> open_preparer();
+
+// The layer of one run.
 class RunLayer {
  public:
-  // A fresh layer over a workspace, which is then planned with it. From here on it is the last of
-  // that workspace, as made by this command.
-  static Result<RunLayer> make(const workspace::QuotaChoice& quota, plan::Workspace& over,
-                               const std::vector<std::string>& command);
-
-  RunLayer(RunLayer&&) = default;
-  RunLayer& operator=(RunLayer&&) = default;
-  ~RunLayer() {
-    if (hold_ && !is_used_) discard();
-  }
+  // From here on it is the last one of its workspace, as made by this command.
+  static Result<RunLayer> begin(session::HeldLayer held, const std::vector<std::string>& command);
 
   // The box is there. Until then nothing of the layer is left behind.
-  void keep() { is_used_ = true; }
+  void keep() { held_.leave(); }
 
   // Takes what the box handed out for the workspace at that path inside, if it is this one's.
   bool use_memory(const std::string& inside, UniqueFd& upper);
@@ -46,29 +44,14 @@ class RunLayer {
   // After the run: a summary of what changed, for a person, or nothing; a layer without changes is
   // removed, and is no `last` (last_run.h).
   Result<std::string> finish();
-  const std::string& origin() const { return layer_.facts().origin; }
+  const std::string& origin() const { return held_.layer().facts().origin; }
 
  private:
-  RunLayer(workspace::LayerRoot root, workspace::Layer layer, UniqueFd hold, std::string inside)
-      : root_(std::move(root)),
-        layer_(std::move(layer)),
-        hold_(std::move(hold)),
-        inside_(std::move(inside)) {}
+  explicit RunLayer(session::HeldLayer held) : held_(std::move(held)) {}
 
-  Result<std::vector<workspace::Change>> changes();
-  void discard();
+  Result<std::vector<workspace::Change>> changes() const;
 
-  workspace::LayerRoot root_;
-  workspace::Layer layer_;
-  UniqueFd hold_;
-  std::string inside_;
-  bool is_used_ = false;
+  session::HeldLayer held_;
 };
-
-// One for each workspace that is layered, bounded by the disk budget if there is one.
-Result<std::vector<RunLayer>> make_layers(plan::SandboxSpec& spec);
-
-// For `explain`, which makes nothing: a layer that stands for the one a run would get.
-Result<void> plan_with_some_layer(plan::SandboxSpec& spec);
 
 }  // namespace glovebox::app

@@ -10,7 +10,6 @@
 #include "launch/launcher.h"
 #include "launch/supervise.h"
 #include "plan/flat_plan.h"
-#include "plan/make_plan.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -114,21 +113,26 @@ void say_what_is_missing(const plan::LaunchPlan& plan) {
 
 Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& report_file) {
   const pid_t parent = ::getppid();
-  TRY(plan::SandboxSpec spec, to_spec(options));
-  TRY(const host::HostFacts facts, host::read_facts());
-  const bool counting = report_file || spec.authority.budget(authority::BudgetKind::Output);
-  TRY(Connection connection, connect_streams(counting ? Counting::On : Counting::Off));
-  spec.terminal = connection.terminal;
+  TRY(session::BoxRequest request, to_request(options));
+  TRY(request.terminal, find_terminal());
+  TRY(const auto preparer, open_preparer());
+  TRY(session::Prepared prepared, preparer->prepare(request));
+  TRY(const host::HostFacts facts, preparer->facts());
 
   Outcome outcome;
-  TRY(outcome.layers, make_layers(spec));
-  TRY(outcome.plan, plan::make_plan(spec, facts));
+  outcome.plan = std::move(prepared.plan);
+  const bool counting = report_file || outcome.plan.watch.output_bytes;
+  TRY(Connection connection, connect_streams(counting ? Counting::On : Counting::Off));
+  for (session::HeldLayer& held : prepared.layers) {
+    TRY(RunLayer layer, RunLayer::begin(std::move(held), options.command));
+    outcome.layers.push_back(std::move(layer));
+  }
   if (!options.quiet) say_what_is_missing(outcome.plan);
   const std::vector<std::byte> bytes = plan::encode(outcome.plan);
   TRY(const plan::PlanView view, plan::PlanView::decode(bytes));
 
   if (outcome.plan.network) {
-    TRY(outcome.network, RunNetwork::open(*outcome.plan.network, options.resolver));
+    TRY(outcome.network, RunNetwork::open(*outcome.plan.network));
   }
   reset_ignored_signals();
   TRY(const UniqueFd signals, take_signals());
@@ -196,10 +200,7 @@ void say_how_it_ended(const Outcome& outcome) {
 // Where a run has no layer there is no `last` any more: an older one is not what it changed.
 void remember_places(const RunOptions& options, const std::vector<RunLayer>& layers,
                      LastRun::Outcome outcome) {
-  std::vector<std::string> places;
-  if (const auto workspaces = parse_workspaces(options)) {
-    for (const plan::Workspace& workspace : *workspaces) places.push_back(workspace.at.path);
-  }
+  std::vector<std::string> places = handed_in_places(options).value_or(std::vector<std::string>());
   if (places.empty()) {
     if (const auto here = current_directory()) places.push_back(*here);
   }

@@ -9,9 +9,8 @@ constexpr std::size_t kLinesShown = 10;
 
 }  // namespace
 
-Result<std::unique_ptr<RunNetwork>> RunNetwork::open(const plan::NetworkPlan& plan,
-                                                     const std::string& name_servers) {
-  TRY(egress::Broker broker, egress::Broker::open({name_servers}));
+Result<std::unique_ptr<RunNetwork>> RunNetwork::open(const plan::NetworkPlan& plan) {
+  TRY(egress::Broker broker, egress::Broker::open({plan.resolver}));
   std::unique_ptr<RunNetwork> network(new RunNetwork(std::move(broker)));
   TRY(network->box_, network->broker_.add(plan, [raw = network.get()](const egress::Event& event) {
     raw->ledger_.add(event);

@@ -17,8 +17,7 @@ namespace glovebox::app {
 class RunNetwork final : public launch::NetworkCompanion {
  public:
   // Refused when a published port is taken.
-  static Result<std::unique_ptr<RunNetwork>> open(const plan::NetworkPlan& plan,
-                                                  const std::string& name_servers);
+  static Result<std::unique_ptr<RunNetwork>> open(const plan::NetworkPlan& plan);
 
   Result<void> take(launch::NetworkFiles files) override;
   BorrowedFd fd() const override { return broker_.fd(); }

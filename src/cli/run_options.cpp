@@ -2,17 +2,10 @@
 
 #include "authority/terms.h"
 #include "base/quantity.h"
-#include "cli/chosen_policy.h"
-#include "cli/layers.h"
-#include "cli/own_places.h"
 #include "host/path_facts.h"
-#include "host/resolve_authority.h"
-#include "host/secrets.h"
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -42,13 +35,6 @@ Result<std::uint64_t> parse_id(std::string_view text) {
   return id;
 }
 
-Result<plan::Backend> parse_backend(const std::string& text) {
-  if (text.empty() || text == "process") return plan::Backend::Process;
-  if (text == "cell") return plan::Backend::Cell;
-  if (text == "microvm") return plan::Backend::Microvm;
-  return fail(Code::Invalid, "--backend '{}': there are process, cell and microvm", text);
-}
-
 using authority::Effect;
 using authority::Rule;
 
@@ -60,44 +46,51 @@ Result<host::PathFacts> look_up_typed(const std::string& path, const char* optio
   return tl::unexpected(std::move(error));
 }
 
-using Mode = plan::Workspace::Mode;
-
-constexpr std::array<std::pair<std::string_view, Mode>, 4> kModes{{{":overlay", Mode::Overlay},
-                                                                   {":ro", Mode::Read},
-                                                                   {":rw", Mode::Write},
-                                                                   {":discard", Mode::Discard}}};
-
 // Takes a mode off the end of DIR:MODE.
-std::optional<Mode> take_mode(std::string& text) {
-  for (const auto& [suffix, mode] : kModes) {
-    if (!text.ends_with(suffix)) continue;
-    text.resize(text.size() - suffix.size());
-    return mode;
-  }
-  return std::nullopt;
+std::optional<WorkspaceMode> take_mode(std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const auto mode = parse_workspace_mode(std::string_view(text).substr(colon + 1));
+  if (!mode) return std::nullopt;  // the colon is part of a name
+  text.resize(colon);
+  return *mode;
 }
 
-// DIR[:MODE]. Without a mode: the policy's, else overlay.
-Result<plan::Workspace> parse_workspace(std::string text) {
-  plan::Workspace workspace;
-  workspace.mode = take_mode(text).value_or(Mode::Overlay);
-  TRY(workspace.at, look_up_typed(text, "--workspace"));
-  return workspace;
+// DIR[:MODE]. A file has no layer and no directory to start in: it is shown at its own path.
+Result<void> add_workspace(std::string text, session::BoxRequest& request) {
+  const auto mode = take_mode(text);
+  TRY(host::PathFacts found, look_up_typed(text, "--workspace"));
+  if (found.kind == host::PathKind::Directory) {
+    request.workspaces.push_back({std::move(found.path), mode, session::IfMissing::Refuse});
+  } else {
+    const auto usual = WorkspaceMode::Overlay;
+    request.binds.push_back({std::move(found.path), "", mode.value_or(usual)});
+  }
+  return {};
 }
 
 // PATH:INSIDE[:MODE]. Without a mode it can only be read.
-Result<plan::Workspace> parse_bind(std::string text) {
-  plan::Workspace workspace;
-  workspace.mode = take_mode(text).value_or(Mode::Read);
+Result<void> add_bind(std::string text, session::BoxRequest& request) {
+  const auto mode = take_mode(text);
   const std::size_t colon = text.rfind(":/");
   if (colon == std::string::npos || colon == 0) {
     return fail(Code::Invalid, "--bind '{}' is not PATH:INSIDE, with an absolute path inside",
                 text);
   }
-  TRY(workspace.at, look_up_typed(text.substr(0, colon), "--bind"));
-  workspace.inside = text.substr(colon + 1);
-  if (workspace.inside == workspace.at.path) workspace.inside.clear();
-  return workspace;
+  TRY(host::PathFacts found, look_up_typed(text.substr(0, colon), "--bind"));
+  std::string inside = text.substr(colon + 1);
+  const bool starts_there = request.workspaces.empty() && request.binds.empty() && !request.cwd &&
+                            found.kind == host::PathKind::Directory;
+  if (starts_there) request.cwd = inside;
+  request.binds.push_back(
+      {std::move(found.path), std::move(inside), mode.value_or(WorkspaceMode::Read)});
+  return {};
+}
+
+Result<void> add_places(const RunOptions& options, session::BoxRequest& request) {
+  for (const std::string& text : options.workspaces) TRY_VOID(add_workspace(text, request));
+  for (const std::string& text : options.binds) TRY_VOID(add_bind(text, request));
+  return {};
 }
 
 // What the words of a command line hand in, rule by rule.
@@ -182,71 +175,7 @@ class Handed {
   std::vector<Rule> rules_;
 };
 
-Result<std::uint16_t> parse_port(std::string_view text, const std::string& whole) {
-  const auto range = authority::PortRange::parse(text);
-  if (!range || !range->is_single()) {
-    return fail(Code::Invalid, "--publish {}: '{}' is no port", whole, text);
-  }
-  return range->first();
-}
-
-// [ADDRESS:]HOST:BOX, or one port for both.
-Result<plan::Publication> parse_publication(const std::string& whole) {
-  std::string_view ports = whole;
-  std::string_view address = "127.0.0.1";
-  const std::size_t last = whole.rfind(':');
-  const std::size_t before =
-      last == std::string::npos || last == 0 ? last : whole.rfind(':', last - 1);
-  if (last != std::string::npos && before != std::string::npos) {
-    address = std::string_view(whole).substr(0, before);
-    ports.remove_prefix(before + 1);
-    if (address.starts_with('[') && address.ends_with(']')) {
-      address = address.substr(1, address.size() - 2);
-    }
-  }
-  auto network = authority::IpNetwork::parse(address);
-  if (!network || !network->is_single_address()) {
-    return fail(Code::Invalid, "--publish {}: '{}' is no address of this host", whole, address);
-  }
-  plan::Publication published{*std::move(network)};
-  const std::size_t colon = ports.find(':');
-  TRY(published.outside, parse_port(ports.substr(0, colon), whole));
-  TRY(published.inside,
-      parse_port(colon == std::string_view::npos ? ports : ports.substr(colon + 1), whole));
-  return published;
-}
-
-// The caller's values of the variables that are passed on.
-std::vector<plan::EnvEntry> caller_environment(const authority::AuthoritySet& set) {
-  std::vector<plan::EnvEntry> entries;
-  for (const Rule& rule : set.rules()) {
-    const auto* env = std::get_if<authority::Env>(&rule.capability);
-    if (env == nullptr || env->value || rule.effect != Effect::Allow) continue;
-    const char* value = std::getenv(env->name.text().c_str());
-    if (value != nullptr) entries.push_back({env->name.text(), value});
-  }
-  return entries;
-}
-
-// Only a request that names secrets needs to know where they are.
-Result<void> add_secrets(plan::SandboxSpec& spec) {
-  const std::vector<Rule> rules = spec.authority.rules();
-  const bool none = std::ranges::none_of(rules, [](const Rule& rule) {
-    return std::holds_alternative<authority::Secret>(rule.capability) &&
-           rule.effect == Effect::Allow;
-  });
-  if (none) return {};
-  TRY(const std::string directory, secrets_directory());
-  TRY(spec.secrets, host::find_secrets(spec.authority, directory));
-  return {};
-}
-
 }  // namespace
-
-bool names_a_mode(std::string_view workspace) {
-  return std::ranges::any_of(kModes,
-                             [&](const auto& mode) { return workspace.ends_with(mode.first); });
-}
 
 void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("-w,--workspace", options.workspaces,
@@ -297,52 +226,41 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   for (CLI::Option* option : app.get_options()) option->check(not_empty);
 }
 
-Result<std::vector<plan::Workspace>> parse_workspaces(const RunOptions& options) {
-  std::vector<plan::Workspace> workspaces;
-  for (const std::string& text : options.workspaces) {
-    TRY(plan::Workspace workspace, parse_workspace(text));
-    workspaces.push_back(std::move(workspace));
-  }
-  for (const std::string& text : options.binds) {
-    TRY(plan::Workspace workspace, parse_bind(text));
-    workspaces.push_back(std::move(workspace));
-  }
-  return workspaces;
+Result<std::vector<std::string>> handed_in_places(const RunOptions& options) {
+  session::BoxRequest request;
+  TRY_VOID(add_places(options, request));
+  std::vector<std::string> paths;
+  for (session::WorkspaceRequest& one : request.workspaces) paths.push_back(std::move(one.path));
+  for (session::BindRequest& one : request.binds) paths.push_back(std::move(one.source));
+  return paths;
 }
 
-Result<authority::AuthoritySet> handed_authority(const RunOptions& options) {
+Result<session::BoxRequest> to_request(const RunOptions& options) {
+  session::BoxRequest request;
+  request.command = options.command;
+  TRY_VOID(parse_into(request.backend, options.backend, "--backend", parse_backend));
   Handed handed(options);
   TRY(const std::vector<Rule> rules, handed.rules());
-  return authority::AuthoritySet::from_rules(rules);
-}
-
-Result<plan::SandboxSpec> to_spec(const RunOptions& options) {
-  plan::SandboxSpec spec;
-  spec.command = options.command;
-  TRY(spec.backend, parse_backend(options.backend));
-  TRY(const authority::AuthoritySet set, handed_authority(options));
-  TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
-  spec.authority = std::move(resolved.set);
-  spec.paths = std::move(resolved.paths);
-  TRY_VOID(parse_into(spec.cpus_milli, options.cpus, "--cpus", parse_thousandths));
-  TRY_VOID(parse_into(spec.uid, options.uid, "--uid", parse_id));
-  TRY_VOID(parse_into(spec.gid, options.gid, "--gid", parse_id));
-  spec.hostname = options.hostname;
-  if (!options.cwd.empty()) spec.cwd = options.cwd;
-  spec.loopback = options.no_loopback ? plan::Loopback::Down : plan::Loopback::Up;
-  for (const std::string& publication : options.publish) {
-    TRY(const plan::Publication published, parse_publication(publication));
-    spec.published.push_back(published);
+  TRY(request.handed, authority::AuthoritySet::from_rules(rules));
+  TRY_VOID(parse_into(request.cpus_milli, options.cpus, "--cpus", parse_thousandths));
+  TRY_VOID(parse_into(request.uid, options.uid, "--uid", parse_id));
+  TRY_VOID(parse_into(request.gid, options.gid, "--gid", parse_id));
+  request.hostname = options.hostname;
+  if (!options.cwd.empty()) request.cwd = options.cwd;
+  if (options.no_loopback) request.loopback = plan::Loopback::Down;
+  for (const std::string& text : options.publish) {
+    auto published = plan::parse_publication(text);
+    if (!published) return fail(Code::Invalid, "--{}", published.error().message);
+    request.published.push_back(*std::move(published));
   }
-  spec.waived.insert(options.waive.begin(), options.waive.end());
-  TRY(spec.workspaces, parse_workspaces(options));
-  TRY_VOID(apply_policy(options, spec));
-  spec.caller_env = caller_environment(spec.authority);
-  TRY_VOID(hide_own_places(spec));
-  TRY_VOID(add_secrets(spec));
-  if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') spec.lang = lang;
-  if (const char* term = std::getenv("TERM"); term != nullptr && *term != '\0') spec.term = term;
-  return spec;
+  request.resolver = options.resolver;
+  request.waived.insert(options.waive.begin(), options.waive.end());
+  TRY_VOID(add_places(options, request));
+  request.policy.name = options.policy;
+  request.policy.if_digest = options.if_policy;
+  if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') request.lang = lang;
+  if (const char* term = std::getenv("TERM"); term != nullptr && *term != '\0') request.term = term;
+  return request;
 }
 
 }  // namespace glovebox::app

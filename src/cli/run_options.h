@@ -1,9 +1,9 @@
-// The words of `glovebox run` and `glovebox explain`, and what they mean as a SandboxSpec.
+// The options of `glovebox run`, `explain` and `session start`, and the request that they mean.
 #pragma once
 
 #include "base/result.h"
 #include "cli/cli.h"
-#include "plan/spec.h"
+#include "request/box_request.h"
 
 #include <optional>
 #include <string>
@@ -48,19 +48,14 @@ struct RunOptions {
   char** argv = nullptr;
 };
 
-// Whether DIR:MODE names a mode.
-bool names_a_mode(std::string_view workspace);
-
 void add_run_options(CLI::App& app, RunOptions& options);
 
-// The workspaces and then the binds that were named, looked up.
-Result<std::vector<plan::Workspace>> parse_workspaces(const RunOptions& options);
+// The paths of the workspaces and binds that were named, resolved; for options that are refused as
+// a whole, too.
+Result<std::vector<std::string>> handed_in_places(const RunOptions& options);
 
-// The rules that the words come to, as typed: paths are absolute, links are not followed.
-Result<authority::AuthoritySet> handed_authority(const RunOptions& options);
-
-// Looks up the paths that were named and parses the amounts. Every word becomes a rule of one
-// authority: "--read DIR" and "--allow read=DIR" are the same.
-Result<plan::SandboxSpec> to_spec(const RunOptions& options);
+// Looks up the paths that were typed, relative to the current directory, and parses the amounts.
+// Every grant becomes a rule of one authority: "--read DIR" and "--allow read=DIR" are the same.
+Result<session::BoxRequest> to_request(const RunOptions& options);
 
 }  // namespace glovebox::app

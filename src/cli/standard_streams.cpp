@@ -86,6 +86,16 @@ Result<void> fill_closed_streams() {
   return {};
 }
 
+// Standard output says the size, if it is a terminal: it may be another one than input's.
+Result<std::optional<plan::TerminalSize>> find_terminal() {
+  std::optional<plan::TerminalSize> size;
+  for (const int fd : {1, 2, 0}) {
+    TRY(const Way way, choose_way(fd));
+    if (way == Way::Terminal) return terminal_size(fd);
+  }
+  return size;
+}
+
 Result<Connection> connect_streams(Counting counting) {
   Connection connection;
   for (int fd = 0; fd < 3; ++fd) {
@@ -102,9 +112,6 @@ Result<Connection> connect_streams(Counting counting) {
     } else {
       TRY_VOID(let_reopen(fd));
     }
-  }
-  if (connection.streams.has_terminal) {
-    connection.terminal = terminal_size(connection.streams.terminal_output);
   }
   return connection;
 }

@@ -24,11 +24,13 @@ struct Connection {
   std::array<int, 3> for_box{0, 1, 2};  // -1: the box's own terminal
   std::vector<UniqueFd> owned;          // the box's ends of pipes; closed after the start
   launch::Streams streams;
-  std::optional<plan::TerminalSize> terminal;
 };
 
 // Opens /dev/null in place of a stream that is closed, so that no later descriptor lands there.
 Result<void> fill_closed_streams();
+
+// The size of the terminal that the box gets, if one of the streams is a terminal.
+Result<std::optional<plan::TerminalSize>> find_terminal();
 
 Result<Connection> connect_streams(Counting counting);
 

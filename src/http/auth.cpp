@@ -66,15 +66,7 @@ void Identity::bound(session::BoxRequest& request) const {
     request.cpus_milli = std::min(request.cpus_milli.value_or(*cpus_milli), *cpus_milli);
   }
   if (!workspace) return;
-  // The enumerators stand in no order of reach.
-  constexpr auto reach = [](session::WorkspaceMode mode) {
-    return mode == session::WorkspaceMode::Read      ? 0
-           : mode == session::WorkspaceMode::Overlay ? 1
-                                                     : 2;
-  };
-  const bool is_lower =
-      !request.most_workspace || reach(*workspace) < reach(*request.most_workspace);
-  if (is_lower) request.most_workspace = workspace;
+  request.most_workspace = std::min(request.most_workspace.value_or(*workspace), *workspace);
 }
 
 const Identity* Auth::find_identity(std::string_view name) const {

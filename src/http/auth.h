@@ -34,7 +34,7 @@ struct Identity {
   std::size_t max_sessions = 0;  // alive at a time; 0: no bound of its own
   // What the ceiling's policy says beside.
   std::optional<std::uint64_t> cpus_milli{};
-  std::optional<session::WorkspaceMode> workspace{};
+  std::optional<WorkspaceMode> workspace{};
 
   bool may(Scope scope) const { return scopes.contains(scope) || scopes.contains(Scope::Admin); }
   // Lowers what a request asks for to the last two of these.

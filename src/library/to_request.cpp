@@ -9,13 +9,13 @@ namespace {
 
 constexpr double kMostCpus = 4096;
 
-session::WorkspaceMode to_mode(Mode mode) {
+WorkspaceMode to_mode(Mode mode) {
   switch (mode) {
-    case Mode::ReadOnly: return session::WorkspaceMode::Read;
-    case Mode::ReadWrite: return session::WorkspaceMode::Write;
+    case Mode::ReadOnly: return WorkspaceMode::Read;
+    case Mode::ReadWrite: return WorkspaceMode::Write;
     case Mode::Overlay: break;
   }
-  return session::WorkspaceMode::Overlay;
+  return WorkspaceMode::Overlay;
 }
 
 Result<void> add_rules(const std::vector<std::string>& terms, authority::Effect effect,
@@ -33,7 +33,7 @@ Result<session::BoxRequest> to_request(const Request& request) {
   session::BoxRequest order;
   order.name = request.name;
   for (const Workspace& workspace : request.workspaces) {
-    order.workspaces.push_back({workspace.path, to_mode(workspace.mode), std::nullopt});
+    order.workspaces.push_back({workspace.path, to_mode(workspace.mode)});
   }
   if (!request.policy.empty() && !request.policy_document.empty()) {
     return fail(Code::Invalid, "a policy by name and a document: give one of them");

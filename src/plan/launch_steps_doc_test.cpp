@@ -56,7 +56,7 @@ LaunchPlan fullest_plan() {
         .path = path, .kind = host::PathKind::Directory, .device = 1, .inode = inode};
   };
   spec.workspaces = {
-      {directory("/work", 7), Workspace::Mode::Overlay, "", directory("/layers/1/box", 8)}};
+      {directory("/work", 7), WorkspaceMode::Overlay, "", directory("/layers/1/box", 8)}};
   spec.workspaces.front().backing = LayerBacking::Memory;
   spec.terminal = TerminalSize{};
   host::HostFacts facts = root_host();

@@ -282,7 +282,7 @@ SandboxSpec with_layer() {
   };
   SandboxSpec spec = command();
   spec.workspaces = {
-      {directory("/work", 7), Workspace::Mode::Overlay, "", directory("/layers/1/box", 8)}};
+      {directory("/work", 7), WorkspaceMode::Overlay, "", directory("/layers/1/box", 8)}};
   return spec;
 }
 
@@ -358,9 +358,9 @@ host::PathFacts some_directory(const std::string& path, std::uint64_t inode) {
 
 TEST(Lower, EachWorkspaceHasItsOwnMode) {
   SandboxSpec spec = with_layer();
-  spec.workspaces.push_back({some_directory("/work/out", 20), Workspace::Mode::Write});
-  spec.workspaces.push_back({some_directory("/work/lib", 21), Workspace::Mode::Read});
-  spec.workspaces.push_back({some_directory("/data", 22), Workspace::Mode::Discard});
+  spec.workspaces.push_back({some_directory("/work/out", 20), WorkspaceMode::Write});
+  spec.workspaces.push_back({some_directory("/work/lib", 21), WorkspaceMode::Read});
+  spec.workspaces.push_back({some_directory("/data", 22), WorkspaceMode::Discard});
   const auto plan = make_plan(spec, root_host());
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_THAT(texts(plan->box),
@@ -377,14 +377,14 @@ TEST(Lower, DirectoriesAreNotPinnedInAnOverlayAndAreAboveOne) {
   EXPECT_THAT(pins(inside), IsEmpty());
   SandboxSpec around = with_layer();
   around.workspaces.front().at.path = "/srv/a/work";
-  around.workspaces.push_back({some_directory("/srv", 20), Workspace::Mode::Write});
+  around.workspaces.push_back({some_directory("/srv", 20), WorkspaceMode::Write});
   EXPECT_THAT(pins(around), ElementsAre("/srv/a before /srv/a/work"));
 }
 
 TEST(Lower, PinsGoUpThroughAllTheTreesThatCanBeWritten) {
   SandboxSpec spec = command();
-  spec.workspaces = {{some_directory("/work", 20), Workspace::Mode::Write},
-                     {some_directory("/work/a/b", 21), Workspace::Mode::Write}};
+  spec.workspaces = {{some_directory("/work", 20), WorkspaceMode::Write},
+                     {some_directory("/work/a/b", 21), WorkspaceMode::Write}};
   EXPECT_THAT(pins(spec), IsEmpty());
   deny(spec, {"read=/work/a/b/c/d"});
   EXPECT_THAT(pins(spec),
@@ -393,7 +393,7 @@ TEST(Lower, PinsGoUpThroughAllTheTreesThatCanBeWritten) {
 
 TEST(Lower, AWorkspaceCanBeShownAtAnotherPath) {
   SandboxSpec spec = command();
-  spec.workspaces = {{some_directory("/srv/data", 9), Workspace::Mode::Read, "/mnt/data"}};
+  spec.workspaces = {{some_directory("/srv/data", 9), WorkspaceMode::Read, "/mnt/data"}};
   const auto plan = make_plan(spec, root_host());
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_THAT(texts(plan->box), Contains("attach-tree        /mnt/data (ro,nosuid,nodev)"));
@@ -403,7 +403,7 @@ TEST(Lower, AWorkspaceCanBeShownAtAnotherPath) {
 
 TEST(Lower, NoDenialIsEvadedByAnotherPath) {
   SandboxSpec spec = command();
-  spec.workspaces = {{some_directory("/srv", 9), Workspace::Mode::Read, "/mnt/data"}};
+  spec.workspaces = {{some_directory("/srv", 9), WorkspaceMode::Read, "/mnt/data"}};
   for (const char* denied : {"read=/srv", "read=/srv/key.txt", "write=/srv", "read=/mnt/data/x"}) {
     SandboxSpec with_denial = spec;
     deny(with_denial, {denied});
@@ -415,14 +415,14 @@ TEST(Lower, AWorkspaceIsNotShownWhereTheBoxHasItsOwn) {
   for (const char* inside :
        {"/", "/proc/x", "/dev", "/sys/a", "/usr/lib/x", "relative", "/a/../b"}) {
     SandboxSpec spec = command();
-    spec.workspaces = {{some_directory("/srv", 9), Workspace::Mode::Read, inside}};
+    spec.workspaces = {{some_directory("/srv", 9), WorkspaceMode::Read, inside}};
     EXPECT_NE(refusal(spec), "") << inside;
   }
 }
 
 TEST(Lower, TwoWorkspacesAtOnePathAreRefused) {
   SandboxSpec spec = with_layer();
-  spec.workspaces.push_back({some_directory("/srv", 9), Workspace::Mode::Read, "/work"});
+  spec.workspaces.push_back({some_directory("/srv", 9), WorkspaceMode::Read, "/work"});
   EXPECT_THAT(refusal(spec), HasSubstr("/work is handed in twice"));
 }
 

@@ -62,7 +62,7 @@ TEST(MakePlan, WorkspaceIsAttachedAtItsOwnPath) {
   SandboxSpec spec = command();
   spec.workspaces = {
       {{.path = "/home/alice/project", .kind = host::PathKind::Directory, .device = 1, .inode = 2},
-       Workspace::Mode::Write}};
+       WorkspaceMode::Write}};
   const auto plan = make_plan(spec, root_host());
   ASSERT_TRUE(plan);
   const auto lines = texts(plan->box);

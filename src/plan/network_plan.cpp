@@ -57,6 +57,14 @@ void place_linked(const host::NameFile& file, std::string text, NameFiles& plan)
   plan.files.push_back({target.native().substr(1), std::move(text)});
 }
 
+Result<std::uint16_t> parse_port(std::string_view text, std::string_view whole) {
+  const auto range = authority::PortRange::parse(text);
+  if (!range || !range->is_single()) {
+    return fail(Code::Invalid, "publish {}: '{}' is not a port", whole, text);
+  }
+  return range->first();
+}
+
 }  // namespace
 
 std::string to_text(const Publication& publication) {
@@ -65,6 +73,31 @@ std::string to_text(const Publication& publication) {
                          ? fmt::format("[{}]", publication.address.to_text())
                          : publication.address.to_text(),
                      publication.outside, publication.inside);
+}
+
+Result<Publication> parse_publication(std::string_view text) {
+  std::string_view ports = text;
+  std::string_view address = "127.0.0.1";
+  const std::size_t last = text.rfind(':');
+  const std::size_t before =
+      last == std::string_view::npos || last == 0 ? last : text.rfind(':', last - 1);
+  if (last != std::string_view::npos && before != std::string_view::npos) {
+    address = text.substr(0, before);
+    ports.remove_prefix(before + 1);
+    if (address.starts_with('[') && address.ends_with(']')) {
+      address = address.substr(1, address.size() - 2);
+    }
+  }
+  auto network = authority::IpNetwork::parse(address);
+  if (!network || !network->is_single_address()) {
+    return fail(Code::Invalid, "publish {}: '{}' is not an address of this host", text, address);
+  }
+  Publication published{*std::move(network)};
+  const std::size_t colon = ports.find(':');
+  const std::string_view inside = colon == std::string_view::npos ? ports : ports.substr(colon + 1);
+  TRY(published.outside, parse_port(ports.substr(0, colon), text));
+  TRY(published.inside, parse_port(inside, text));
+  return published;
 }
 
 bool is_loopback(const authority::ListenAddress& address) {
@@ -84,6 +117,7 @@ Result<std::optional<NetworkPlan>> plan_network(const SandboxSpec& spec,
   NetworkPlan plan;
   plan.authority = spec.authority;
   plan.published = spec.published;
+  plan.resolver = spec.resolver;
   if (!reaches_out) plan.reach = Reach::OwnLoopback;
   if (facts.tier == host::Tier::User) plan.unix_calls = UnixCalls::CarryOut;
   if (guards) plan_socket_guard(regions, plan);

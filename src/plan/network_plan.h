@@ -14,9 +14,11 @@
 
 #include "authority/authority_set.h"
 #include "authority/network.h"
+#include "base/result.h"
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace glovebox::plan {
@@ -31,6 +33,8 @@ struct Publication {
 };
 // "127.0.0.1:8080:80".
 std::string to_text(const Publication& publication);
+// [ADDRESS:]OUTSIDE:INSIDE, or one port for both; without an address 127.0.0.1.
+Result<Publication> parse_publication(std::string_view text);
 
 // How calls on Unix sockets, whose paths lie in the box, are served.
 enum class UnixCalls : std::uint8_t {
@@ -52,7 +56,8 @@ struct MovedTree {
 struct NetworkPlan {
   authority::AuthoritySet authority;  // the rules about connections, names and listeners decide
   std::vector<Publication> published;
-  bool resolves = false;  // some name may be looked up: there is a resolver inside
+  bool resolves = false;   // some name may be looked up: there is a resolver inside
+  std::string resolver{};  // name servers that it asks; empty: the host's
   Reach reach = Reach::Granted;
   UnixCalls unix_calls = UnixCalls::LetThrough;
   // With UnixCalls::Guard: the mount points whose sockets the box may connect to, whoever made

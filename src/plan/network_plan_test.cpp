@@ -162,7 +162,7 @@ TEST(NetworkPlan, TermsSayThatTheBrokerEnforcesThem) {
   EXPECT_EQ(plan.terms[1].by, "connect broker");
 }
 
-Workspace workspace(Workspace::Mode mode, std::string inside = "") {
+Workspace workspace(WorkspaceMode mode, std::string inside = "") {
   Workspace made{{.path = "/srv", .kind = host::PathKind::Directory, .device = 1, .inode = 2},
                  mode};
   made.inside = std::move(inside);
@@ -189,7 +189,7 @@ TEST(SocketGuard, ADirectoryOfTheHostNeedsIt) {
       EXPECT_THAT(plan.network->socket_places, ElementsAre("/tmp", "/run", "/home"));
     }
   }
-  for (const Workspace::Mode mode : {Workspace::Mode::Read, Workspace::Mode::Write}) {
+  for (const WorkspaceMode mode : {WorkspaceMode::Read, WorkspaceMode::Write}) {
     SandboxSpec spec = command();
     spec.workspaces = {workspace(mode)};
     EXPECT_TRUE(is_guarded(plan_of(spec)));
@@ -200,7 +200,7 @@ TEST(SocketGuard, WhatShowsNoSocketOfTheHostDoesNot) {
   EXPECT_FALSE(is_guarded(plan_with({"read=/usr/share", "read=/srv/file.txt"})));
   EXPECT_FALSE(is_guarded(plan_with({"unix=/run/db.sock"}))) << "the socket alone is there";
   SandboxSpec overlay = command();
-  overlay.workspaces = {workspace(Workspace::Mode::Discard)};
+  overlay.workspaces = {workspace(WorkspaceMode::Discard)};
   EXPECT_FALSE(is_guarded(plan_of(overlay)));
   deny(overlay, {"write=/srv"});
   EXPECT_TRUE(is_guarded(plan_of(overlay))) << "shown as it is";
@@ -221,7 +221,7 @@ TEST(SocketGuard, ADenialOfTheSystemsSocketsNeedsIt) {
 
 TEST(SocketGuard, KnowsThePlacesWhoseSocketsAreTheBoxs) {
   SandboxSpec spec = command();
-  spec.workspaces = {workspace(Workspace::Mode::Discard)};
+  spec.workspaces = {workspace(WorkspaceMode::Discard)};
   allow(spec, {"write=/tmp", "read=/data", "unix=/data/a.sock", "read=/open", "unix=/open"});
   const LaunchPlan plan = plan_of(spec);
   ASSERT_TRUE(is_guarded(plan));
@@ -229,7 +229,7 @@ TEST(SocketGuard, KnowsThePlacesWhoseSocketsAreTheBoxs) {
               ElementsAre("/run", "/home", "/data/a.sock", "/open", "/srv"))
       << "/tmp is the host's";
   SandboxSpec moved = command();
-  moved.workspaces = {workspace(Workspace::Mode::Write, "/work")};
+  moved.workspaces = {workspace(WorkspaceMode::Write, "/work")};
   const LaunchPlan elsewhere = plan_of(moved);
   ASSERT_TRUE(is_guarded(elsewhere));
   EXPECT_THAT(elsewhere.network->moved, ElementsAre(MovedTree{"/work", "/srv"}));

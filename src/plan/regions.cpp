@@ -62,7 +62,7 @@ class Regions {
       places.emplace(path->text(), *path);
     }
     for (const auto& [name, facts] : spec_.secrets) {
-      secrets_.push_back({facts, Workspace::Mode::Read, secret_path(name)});
+      secrets_.push_back({facts, WorkspaceMode::Read, secret_path(name)});
     }
     for (const Workspace& secret : secrets_) {
       workspaces_.emplace(secret.inside, &secret);
@@ -116,12 +116,12 @@ class Regions {
   Result<void> check_workspace(const Workspace& workspace) const {
     const host::PathFacts& at = workspace.at;
     const bool plain =
-        workspace.mode == Workspace::Mode::Read || workspace.mode == Workspace::Mode::Write;
+        workspace.mode == WorkspaceMode::Read || workspace.mode == WorkspaceMode::Write;
     const bool is_file = at.kind == host::PathKind::File && plain;
     if (at.kind != host::PathKind::Directory && !is_file) {
       return fail(Code::Invalid, "{}: a workspace is a directory", at.path);
     }
-    if (workspace.mode == Workspace::Mode::Overlay) TRY_VOID(check_layer(workspace));
+    if (workspace.mode == WorkspaceMode::Overlay) TRY_VOID(check_layer(workspace));
     if (workspace.frozen.size() > kMaxFrozen) {
       return fail(Code::Exhausted, "{}: more than {} layers on one another", at.path, kMaxFrozen);
     }
@@ -186,7 +186,7 @@ class Regions {
       if (host::is_within(path, at)) nearest = workspace;  // the deepest comes last
     }
     if (nearest != nullptr) {
-      return {.read = true, .write = nearest->mode != Workspace::Mode::Read, .exec = true};
+      return {.read = true, .write = nearest->mode != WorkspaceMode::Read, .exec = true};
     }
     const bool system = is_system(facts_, path);
     return {.read = system, .exec = system};
@@ -264,8 +264,8 @@ class Regions {
       region.at.path = workspace.inside;
     }
     if (!region.rights.write) return;
-    if (workspace.mode == Workspace::Mode::Discard) region.upper = Upper::Memory;
-    if (workspace.mode != Workspace::Mode::Overlay) return;
+    if (workspace.mode == WorkspaceMode::Discard) region.upper = Upper::Memory;
+    if (workspace.mode != WorkspaceMode::Overlay) return;
     switch (workspace.backing) {
       case LayerBacking::Directory: region.upper = Upper::Layer; break;
       case LayerBacking::Image: region.upper = Upper::Image; break;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "authority/authority_set.h"
+#include "authority/backend.h"
+#include "authority/workspace_mode.h"
 #include "host/path_facts.h"
 #include "plan/network_plan.h"
 
@@ -18,7 +20,6 @@
 
 namespace glovebox::plan {
 
-enum class Backend : std::uint8_t { Process, Cell, Microvm };
 enum class Loopback : std::uint8_t { Up, Down };
 // Who lives in the box: one command, with whose end it ends; or the session agent as its PID 1,
 // which runs what it is asked to until it is told to end.
@@ -51,12 +52,8 @@ enum class LayerBacking : std::uint8_t {
 // what its mode says, below every denial of the authority. Files can be handed in too, except as
 // overlays.
 struct Workspace {
-  // Overlay: what the box writes lands in a layer; the original is only read. Discard: the same,
-  // but it lands in the box's private memory and ends with it.
-  enum class Mode : std::uint8_t { Read, Write, Overlay, Discard };
-
   host::PathFacts at;
-  Mode mode = Mode::Write;
+  WorkspaceMode mode = WorkspaceMode::Write;
   std::string inside{};  // its path in the box, if that is another
   // With Overlay: a directory with `upper` and `work` in it, or the image that has both.
   std::optional<host::PathFacts> layer{};
@@ -103,6 +100,7 @@ struct SandboxSpec {
   std::optional<gid_t> gid;
   Loopback loopback = Loopback::Up;
   std::vector<Publication> published;  // ports of the box that are opened outside
+  std::string resolver;                // name servers to ask for the box; empty: the host's
   std::optional<TerminalSize> terminal;
   std::set<std::string> waived;
   std::optional<PolicyMark> policy;

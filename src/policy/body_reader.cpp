@@ -357,7 +357,7 @@ class BodyReader {
   }
 
   void read_workspace(const DocumentNode& value) {
-    body_.workspace = read_word<WorkspaceMode>(value, "workspace", kWorkspaceNames);
+    body_.workspace = read_word<WorkspaceMode>(value, "workspace", kWorkspaceModeNames);
   }
 
   void read_waive(const DocumentNode& value) {

@@ -108,14 +108,6 @@ std::optional<PathRule> find_speaker(const std::vector<PathRule>& rules, const A
 
 }  // namespace
 
-std::string_view to_text(Backend backend) {
-  return kBackendNames.at(static_cast<std::size_t>(backend));
-}
-
-std::string_view to_text(WorkspaceMode mode) {
-  return kWorkspaceNames.at(static_cast<std::size_t>(mode));
-}
-
 authority::Capability use_of_path(PathUse use, AbsolutePath path) {
   switch (use) {
     case PathUse::Read: return authority::ReadPath{std::move(path)};

@@ -10,7 +10,9 @@
 #pragma once
 
 #include "authority/authority_set.h"
+#include "authority/backend.h"
 #include "authority/capability.h"
+#include "authority/workspace_mode.h"
 #include "policy/path_pattern.h"
 
 #include <array>
@@ -25,18 +27,6 @@
 #include <vector>
 
 namespace glovebox::policy {
-
-// The technique a box is made with. The caller names it; it is never changed silently.
-enum class Backend : std::uint8_t { Process, Cell, Microvm };
-inline constexpr std::array<std::string_view, 3> kBackendNames{"process", "cell", "microvm"};
-
-// How the caller's workspace is handed in: changes land in a layer of their own, or in the
-// directory itself, or are refused. Ordered: a greater value lets a box do more to the directory.
-enum class WorkspaceMode : std::uint8_t { ReadOnly, Overlay, ReadWrite };
-inline constexpr std::array<std::string_view, 3> kWorkspaceNames{"ro", "overlay", "rw"};
-
-std::string_view to_text(Backend backend);
-std::string_view to_text(WorkspaceMode mode);
 
 // Rules with wildcards in one policy. Each is compared with every path that the policy names.
 inline constexpr std::size_t kMaxPatterns = 256;

@@ -83,7 +83,7 @@ TEST(Schema, DeniedKindsAreTheCompilers) {
 TEST(Schema, WordsAreTheCompilers) {
   const json::object& body = definition("body").at("properties").as_object();
   EXPECT_EQ(words(body.at("backend").as_object()), set_of(kBackendNames));
-  EXPECT_EQ(words(body.at("workspace").as_object()), set_of(kWorkspaceNames));
+  EXPECT_EQ(words(body.at("workspace").as_object()), set_of(kWorkspaceModeNames));
   EXPECT_EQ(words(definition("switch")), set_of(kSwitchWords));
   Names versions;
   for (const json::value& each : definition("version").at("enum").as_array()) {

@@ -4,12 +4,9 @@
 #include "authority/paths.h"
 
 #include <algorithm>
-#include <array>
 
 namespace glovebox::session {
 namespace {
-
-constexpr std::array<std::string_view, 3> kModeNames{"overlay", "rw", "ro"};
 
 Result<void> check_path(std::string_view what, const std::string& path) {
   if (path.empty()) return fail(Code::Invalid, "{}: the path is missing", what);
@@ -47,11 +44,6 @@ Result<void> check_workspaces(const BoxRequest& request) {
   }
   for (const WorkspaceRequest& one : request.workspaces) {
     TRY_VOID(check_path("workspace", one.path));
-    const bool has_layer = one.mode.value_or(WorkspaceMode::Overlay) == WorkspaceMode::Overlay;
-    if (one.persist && !has_layer) {
-      return fail(Code::Invalid, "workspace {}: only an overlay can be kept or discarded",
-                  one.path);
-    }
   }
   for (const BindRequest& one : request.binds) {
     TRY_VOID(check_path("bind source", one.source));
@@ -70,19 +62,6 @@ Result<void> check_environment(const std::vector<plan::EnvEntry>& entries) {
     }
   }
   return {};
-}
-
-std::string_view to_text(WorkspaceMode mode) {
-  return kModeNames.at(static_cast<std::size_t>(mode));
-}
-
-Result<WorkspaceMode> parse_workspace_mode(std::string_view text) {
-  const auto found = std::ranges::find(kModeNames, text);
-  if (found == kModeNames.end()) {
-    return fail(Code::Invalid, "'{}' is no mode of a workspace: there are overlay, rw and ro",
-                text);
-  }
-  return static_cast<WorkspaceMode>(found - kModeNames.begin());
 }
 
 std::string owner_of(const BoxRequest& request) {

@@ -1,11 +1,14 @@
-// What somebody asks for when they want a session. Every face (command line, HTTP, MCP) fills the
-// same value, so they cannot differ.
+// What a caller asks for: a box for one command, or for a session. Every face (command line, HTTP,
+// MCP, C++, Python) fills this value and hands it to Preparer (session/prepare/prepare.h), so the
+// same words mean the same box everywhere.
 //
-// A request is a plain value: nothing in it has been looked up or checked. prepare() does that
-// (prepare.h), and echoes the request with every default filled in.
+// A request is a plain value: nothing in it has been looked up or checked. prepare() does that, and
+// echoes the request with every default filled in.
 #pragma once
 
 #include "authority/authority_set.h"
+#include "authority/backend.h"
+#include "authority/workspace_mode.h"
 #include "plan/spec.h"
 
 #include <chrono>
@@ -30,35 +33,22 @@ inline constexpr std::size_t kMaxLabelBytes = 256;  // of a label's name, and of
 inline constexpr std::size_t kMaxNameBytes = 128;
 inline constexpr std::size_t kMaxPreloads = 64;
 
-// What becomes of what a box writes into a workspace.
-enum class WorkspaceMode : std::uint8_t {
-  Overlay,  // lands in a layer; the original is untouched until a commit
-  Write,    // lands in the directory itself
-  Read,     // is refused
-};
-// "overlay", "rw", "ro".
-std::string_view to_text(WorkspaceMode mode);
-Result<WorkspaceMode> parse_workspace_mode(std::string_view text);
+// What to do about a workspace that does not exist.
+enum class IfMissing : std::uint8_t { Make, Refuse };
 
-// Whether a layer is there after its session, for diff and commit. Only a workspace with Overlay
-// has one. Discard: in memory, and gone with the box.
-enum class Persist : std::uint8_t { Keep, Discard };
-
-// A directory to work in, at its own path. One that is not there is made.
+// A directory to work in, at its own path.
 struct WorkspaceRequest {
-  std::string path;                   // absolute
-  std::optional<WorkspaceMode> mode;  // nothing: what the policy says, else Overlay
-  std::optional<Persist> persist;     // nothing: Keep
+  std::string path;                     // absolute
+  std::optional<WorkspaceMode> mode{};  // nothing: what the policy says, else Overlay
+  IfMissing if_missing = IfMissing::Make;
   friend bool operator==(const WorkspaceRequest&, const WorkspaceRequest&) = default;
 };
 
-enum class BindMode : std::uint8_t { Read, Write };
-
-// Something of the host's at another path in the box.
+// A file or directory of the host at another path in the box.
 struct BindRequest {
   std::string source;  // absolute, and it exists
   std::string dest;    // absolute; empty: as the source
-  BindMode mode = BindMode::Write;
+  WorkspaceMode mode = WorkspaceMode::Write;
   friend bool operator==(const BindRequest&, const BindRequest&) = default;
 };
 
@@ -85,6 +75,8 @@ struct PythonRequest {
 };
 
 struct BoxRequest {
+  // One command, which the box ends with. Empty: a session, whose agent runs what it is asked to.
+  std::vector<std::string> command;
   std::string name;  // for people; empty: none
   std::map<std::string, std::string> labels;
   // Runs start in the first, and relative paths of file jobs mean it. Without any they start in
@@ -94,17 +86,17 @@ struct BoxRequest {
   PolicyChoice policy;
   // Capabilities that are handed in, budgets among them. United with what the policy grants.
   authority::AuthoritySet handed;
-  // The most that whoever asks may hand out: everything above is cut down to it, and a workspace or
+  // The most that the caller may hand out: everything above is cut down to it, and a workspace or
   // bind outside of it is refused. Nothing: no bound.
   std::optional<authority::AuthoritySet> ceiling;
   // The most of the network, when the session was narrowed while it ran (Manager::narrow_session).
   // Every later box of the same request has it too. Nothing: no bound.
   std::optional<authority::AuthoritySet> network_ceiling;
-  // The most that a workspace or bind may let a box do, whatever the policy says. A bound of
-  // whoever asks, as the ceiling is. Nothing: no bound.
+  // The most that a workspace or bind may let a box do, whatever the policy says. A bound of the
+  // caller's, as the ceiling is. Nothing: no bound.
   std::optional<WorkspaceMode> most_workspace;
   std::optional<std::uint64_t> cpus_milli;  // 1500: one and a half processors
-  std::optional<plan::Backend> backend;     // nothing: what the policy says, else Process
+  std::optional<Backend> backend;           // nothing: what the policy says, else Process
   // The caller's variables, with their values. One that the policy denies is left out. Values are
   // never written to disk.
   std::vector<plan::EnvEntry> env;
@@ -113,7 +105,17 @@ struct BoxRequest {
   // Nothing: kDefaultIdle, or what the service is set to. Zero: never.
   std::optional<std::chrono::milliseconds> idle_timeout;
   std::string hostname = "box";
-  // The box shows what its report says before anybody uses it (prove.h).
+  // Where the command or the session's shell starts, as the box sees it. Nothing: in the first
+  // workspace, else in the box's own home.
+  std::optional<std::string> cwd;
+  plan::Loopback loopback = plan::Loopback::Up;
+  std::vector<plan::Publication> published;  // ports of the box that are opened outside
+  // Name servers that are asked for the box, ADDRESS[:PORT][,...]. Empty: the host's.
+  std::string resolver;
+  std::optional<plan::TerminalSize> terminal;  // the command gets one of its own
+  std::optional<std::string> lang;             // LANG and TERM of the command; nothing: plain ones
+  std::optional<std::string> term;
+  // The box tries its own walls before it is handed out (session/box/self_test.h).
   bool prove = false;
   std::set<std::string> waived;
   std::optional<PythonRequest> python;

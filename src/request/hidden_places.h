@@ -1,46 +1,85 @@
-// What no box may see, whatever it is handed: the service's own state, sockets, tokens and
-// settings, and the store of secrets.
+// The product's own files, which no box may see, whatever it is handed: state, layers, sockets,
+// tokens, settings, and the store of secrets.
 //
-// Places are remembered by what they are (a descriptor), and not by their names alone: a box that
-// may write around one can move it, and it must not be found elsewhere by the next.
+// A box that could write there would forge a layer whose origin is any directory, and the caller's
+// next commit would write where the box wants; one that could read there would see what other boxes
+// did, and secrets.
+//
+// A place is remembered by a descriptor as well as by its name: a box that may write around one can
+// move it, and it must not be found elsewhere by the next box.
 #pragma once
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "plan/spec.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace glovebox::session {
 
+// What is done about a place where nothing is.
+enum class WhenMissing : std::uint8_t {
+  Deny,  // its name is denied, so that no box makes something there
+  Wait,  // nothing until it exists: a store that its first use makes
+  // A private directory is made where a box could make it: only what exists can be covered. For a
+  // process that makes one box: such a place is known by its name alone.
+  Make,
+};
+
+struct HiddenPlace {
+  std::string path;
+  WhenMissing when_missing = WhenMissing::Deny;
+};
+
+// A workspace that has a hidden place somewhere below it, and where the box's changes stay.
+enum class Around : std::uint8_t {
+  Refused,  // for a service, which has callers that it does not trust
+  Covered,  // the hidden place is covered, and its parents are pinned
+};
+
 class HiddenPlaces {
  public:
-  // `names` are hidden even while nothing is there, so that nobody makes something there either;
-  // each of `later` as soon as there is something: a store that is made by its first use.
-  Result<void> open(std::vector<std::string> names, std::vector<std::string> later);
+  Result<void> open(std::vector<HiddenPlace> places, Around around);
+
+  // Denies in a spec what of these it would show, and leaves any other spec as it is. To be called
+  // when the spec has all its workspaces and rules.
+  //
+  // Refused: a workspace or a right to write inside of one; a link on the way to one that the box
+  // could point elsewhere; with Around::Refused a workspace around one.
+  Result<void> hide(plan::SandboxSpec& spec);
 
   // All their paths at the moment: by name, and where what had the name was moved to. From any
   // thread. An error when that cannot be known: then no box can be made.
   Result<std::vector<std::string>> paths();
 
-  // What had the name of a place, and the names of all. A place that is replaced more often than
-  // files of a service are is being replaced by somebody else.
+  // Descriptors of what has or had the name of a place, for all places together. Files of a service
+  // are not replaced that often: more means that a box replaces them.
   static constexpr std::size_t kMostHeld = 256;
 
  private:
-  enum class Found : std::uint8_t { Nothing, Something };
-  Result<Found> remember(const std::string& name);
-
-  std::vector<std::string> names_;
-  std::vector<std::string> later_;
-  std::mutex mutex_;  // of what is below
+  struct Known {
+    std::string named;  // as it was given: it may lead over links
+    std::string path;   // resolved; as it was given when that is not possible
+    WhenMissing when_missing;
+    std::optional<Error> problem{};  // why it cannot be resolved
+  };
   struct Held {
     std::string name;
     UniqueFd place;
   };
+  enum class Found : std::uint8_t { Nothing, Something };
+
+  Result<Found> remember(const std::string& name);
+  Result<void> check_workspaces(const plan::SandboxSpec& spec, const std::string& own) const;
+
+  std::vector<Known> places_;
+  Around around_ = Around::Refused;
+  std::mutex mutex_;  // of what is below
   std::vector<Held> held_;
 };
 

@@ -25,12 +25,19 @@ class HiddenPlacesTest : public testing::Test {
 
   std::string at(const char* name) const { return (place_ / name).string(); }
 
+  Result<void> open(std::vector<HiddenPlace> places) {
+    return places_.open(std::move(places), Around::Refused);
+  }
+
   fs::path place_;
   HiddenPlaces places_;
 };
 
 TEST_F(HiddenPlacesTest, AreHiddenByNameAndWhereTheyWereMovedTo) {
-  ASSERT_TRUE(places_.open({at("token"), at("missing")}, {at("in/store"), at("later")}));
+  ASSERT_TRUE(open({{at("token")},
+                    {at("missing")},
+                    {at("in/store"), WhenMissing::Wait},
+                    {at("later"), WhenMissing::Wait}}));
   EXPECT_THAT(*places_.paths(),
               testing::UnorderedElementsAre(at("token"), at("missing"), at("in/store")));
   fs::rename(place_ / "in", place_ / "out");
@@ -40,7 +47,7 @@ TEST_F(HiddenPlacesTest, AreHiddenByNameAndWhereTheyWereMovedTo) {
 }
 
 TEST_F(HiddenPlacesTest, WhatComesLaterIsHeldWhenItIsThere) {
-  ASSERT_TRUE(places_.open({}, {at("later")}));
+  ASSERT_TRUE(open({{at("later"), WhenMissing::Wait}}));
   EXPECT_TRUE(places_.paths()->empty());
   fs::create_directories(place_ / "later");
   EXPECT_THAT(*places_.paths(), Contains(at("later")));
@@ -49,7 +56,7 @@ TEST_F(HiddenPlacesTest, WhatComesLaterIsHeldWhenItIsThere) {
 }
 
 TEST_F(HiddenPlacesTest, WhatIsGoneIsForgotten) {
-  ASSERT_TRUE(places_.open({at("token")}, {}));
+  ASSERT_TRUE(open({{at("token")}}));
   for (std::size_t i = 0; i < 2 * HiddenPlaces::kMostHeld; ++i) {
     fs::remove(place_ / "token");
     std::ofstream(place_ / "token") << i;
@@ -59,7 +66,7 @@ TEST_F(HiddenPlacesTest, WhatIsGoneIsForgotten) {
 
 // Whoever may write there could give the name to others until nobody remembers the first.
 TEST_F(HiddenPlacesTest, NothingIsForgottenForWhatTookItsName) {
-  ASSERT_TRUE(places_.open({}, {at("in/store")}));
+  ASSERT_TRUE(open({{at("in/store"), WhenMissing::Wait}}));
   fs::rename(place_ / "in", place_ / "out");
   for (std::size_t i = 0; i < 2 * HiddenPlaces::kMostHeld; ++i) {
     fs::create_directories(place_ / "in/store");

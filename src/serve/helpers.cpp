@@ -38,8 +38,16 @@ std::size_t count_of(const std::string& text) {
 json::object workspace_json(const session::WorkspaceInfo& workspace) {
   json::object object;
   object["path"] = workspace.path;
-  object["mode"] = session::to_text(workspace.mode);
+  // To clients of this API a layer that is not kept is an overlay with "persist": false.
+  const bool is_discarded = workspace.mode == WorkspaceMode::Discard;
+  object["mode"] = to_text(is_discarded ? WorkspaceMode::Overlay : workspace.mode);
   return object;
+}
+
+// Without the binds that have a layer.
+std::span<const session::WorkspaceInfo> workspaces_of(const session::SessionInfo& info) {
+  const std::size_t count = std::min(info.workspaces.size(), info.effective.workspaces.size());
+  return std::span(info.workspaces).first(count);
 }
 
 // Directories that were asked for as such are told apart from binds by their number.
@@ -55,7 +63,8 @@ void add_binds(const session::SessionInfo& info, json::object& state) {
     } else if (!(shared_tmp && i + 1 == all.size())) {
       binds.push_back({{"source", all[i].source},
                        {"dest", all[i].dest},
-                       {"readonly", all[i].mode == session::BindMode::Read}});
+                       {"mode", to_text(all[i].mode)},
+                       {"readonly", all[i].mode == WorkspaceMode::Read}});
     }
   }
   state["extra_writable"] = std::move(directories);
@@ -63,15 +72,16 @@ void add_binds(const session::SessionInfo& info, json::object& state) {
 }
 
 void add_overlays(const session::SessionInfo& info, json::object& state) {
-  if (info.workspaces.empty()) return;
-  state["workspace"] = workspace_json(info.workspaces.front());
-  if (info.workspaces.size() < 2) return;
+  const auto workspaces = workspaces_of(info);
+  if (workspaces.empty()) return;
+  state["workspace"] = workspace_json(workspaces.front());
+  if (workspaces.size() < 2) return;
   json::array overlays;
-  for (const session::WorkspaceInfo& workspace : info.workspaces) {
+  for (const session::WorkspaceInfo& workspace : workspaces) {
     json::object overlay = workspace_json(workspace);
-    if (workspace.mode == session::WorkspaceMode::Overlay) {
-      overlay["persist"] = workspace.persist == session::Persist::Keep;
-    }
+    const bool is_layered =
+        workspace.mode == WorkspaceMode::Overlay || workspace.mode == WorkspaceMode::Discard;
+    if (is_layered) overlay["persist"] = workspace.mode == WorkspaceMode::Overlay;
     overlays.push_back(std::move(overlay));
   }
   state["overlays"] = std::move(overlays);
@@ -263,10 +273,11 @@ json::object session_summary(const session::SessionInfo& info) {
   summary["labels"] = labels_json(info.effective.labels);
   if (!info.parent.empty()) summary["parent_id"] = info.parent;
   if (!info.effective.name.empty()) summary["name"] = info.effective.name;
-  if (!info.workspaces.empty()) summary["workspace"] = workspace_json(info.workspaces.front());
-  if (info.workspaces.size() > 1) {
+  const auto workspaces = workspaces_of(info);
+  if (!workspaces.empty()) summary["workspace"] = workspace_json(workspaces.front());
+  if (workspaces.size() > 1) {
     json::array all;
-    for (const session::WorkspaceInfo& one : info.workspaces) all.push_back(workspace_json(one));
+    for (const session::WorkspaceInfo& one : workspaces) all.push_back(workspace_json(one));
     summary["workspaces"] = std::move(all);
   }
   return summary;
@@ -290,8 +301,7 @@ json::object session_state(const session::SessionInfo& info) {
   }
   state["env_passthrough"] = {{"mode", label_of(info, "execd.env_mode", "deny")},
                               {"keys", std::move(keys)}};
-  const auto backend = info.effective.backend.value_or(plan::Backend::Process);
-  state["backend"] = policy::to_text(static_cast<policy::Backend>(backend));
+  state["backend"] = to_text(info.effective.backend.value_or(Backend::Process));
   state["python"] = info.effective.python.has_value();
   if (info.effective.uid) state["uid"] = *info.effective.uid;
   if (info.effective.gid) state["gid"] = *info.effective.gid;

@@ -54,15 +54,6 @@ Result<std::string> read_secret(const TokenConfig& token) {
   return trimmed(std::move(text));
 }
 
-session::WorkspaceMode to_session(policy::WorkspaceMode mode) {
-  switch (mode) {
-    case policy::WorkspaceMode::ReadOnly: break;
-    case policy::WorkspaceMode::Overlay: return session::WorkspaceMode::Overlay;
-    case policy::WorkspaceMode::ReadWrite: return session::WorkspaceMode::Write;
-  }
-  return session::WorkspaceMode::Read;
-}
-
 // Everything that the policy says is a bound, or it is refused here: a line that bounds nothing
 // would be believed to.
 Result<void> read_ceiling(const TokenConfig& token, Identity& identity) {
@@ -83,7 +74,7 @@ Result<void> read_ceiling(const TokenConfig& token, Identity& identity) {
   }
   identity.ceiling = std::make_shared<const authority::AuthoritySet>(ceiling.authority);
   identity.cpus_milli = ceiling.cpus_milli;
-  if (ceiling.workspace) identity.workspace = to_session(*ceiling.workspace);
+  identity.workspace = ceiling.workspace;
   return {};
 }
 

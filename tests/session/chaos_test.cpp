@@ -50,7 +50,7 @@ void say(const std::string& line) {
 asio::awaitable<void> work_for_ever(Manager& manager, Places places, int number) {
   for (int round = 0;; ++round) {
     BoxRequest request;
-    request.workspaces.push_back({places.work, std::nullopt, std::nullopt});
+    request.workspaces.push_back({places.work});
     const auto made = co_await manager.create(std::move(request));
     if (!made) continue;  // the launcher was killed; the next one is there soon
     say("created " + made->id + "\n");

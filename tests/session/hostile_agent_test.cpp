@@ -153,7 +153,7 @@ class HostileAgentTest : public ManagerTest {
   }
   Result<SessionInfo> hostile(const std::string& kind) {
     BoxRequest request;
-    request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+    request.workspaces.push_back({work_directory()});
     request.env.push_back({"HOSTILE", kind});
     return await(manager_->create(std::move(request)));
   }

@@ -41,7 +41,7 @@ TEST_F(ManagedTest, ASessionIsCreatedFoundAndDeleted) {
   BoxRequest request;
   request.name = "mine";
   request.labels = {{"team", "a"}};
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory()});
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->state, SessionState::Active);
@@ -65,13 +65,10 @@ TEST_F(ManagedTest, RequestsThatMakeNoSenseLeaveNothing) {
     return await(manager_->create(request)).error().code;
   };
   BoxRequest request;
-  request.workspaces.push_back({"relative", std::nullopt, std::nullopt});
+  request.workspaces.push_back({"relative"});
   EXPECT_EQ(code(request), Code::Invalid);
   request.workspaces[0].path = work_directory() + "/new";
   request.workspaces[0].mode = WorkspaceMode::Write;
-  request.workspaces[0].persist = Persist::Keep;
-  EXPECT_EQ(code(request), Code::Invalid);
-  request.workspaces[0].persist.reset();
   request.policy.name = "no-such-policy";
   EXPECT_EQ(code(request), Code::NotFound);
   request.policy.name = "./file.yaml";
@@ -80,10 +77,10 @@ TEST_F(ManagedTest, RequestsThatMakeNoSenseLeaveNothing) {
   request.policy.document = "version: 1\nnonsense: 3\n";
   EXPECT_EQ(code(request), Code::Invalid);
   request.policy.document.clear();
-  request.backend = plan::Backend::Microvm;
+  request.backend = Backend::Microvm;
   EXPECT_EQ(code(request), Code::Unsupported);
   request.backend.reset();
-  request.binds.push_back({"/no/such/source", "", BindMode::Read});
+  request.binds.push_back({"/no/such/source", "", WorkspaceMode::Read});
   EXPECT_EQ(code(request), Code::NotFound);
   EXPECT_FALSE(std::filesystem::exists(work_directory() + "/new"));
   EXPECT_EQ(layer_count(), 0u);
@@ -92,7 +89,7 @@ TEST_F(ManagedTest, RequestsThatMakeNoSenseLeaveNothing) {
 
 TEST_F(ManagedTest, MissingWorkspacesAreMade) {
   BoxRequest request;
-  request.workspaces.push_back({work_directory() + "/a/b", WorkspaceMode::Write, std::nullopt});
+  request.workspaces.push_back({work_directory() + "/a/b", WorkspaceMode::Write});
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(run(*made, "echo hi > f && cat f").output, "hi\n");
@@ -105,9 +102,9 @@ TEST_F(ManagedTest, SeveralWorkspacesAndBindsHaveTheirModes) {
     put_on_host(std::string(name) + "/old", name);
   }
   BoxRequest request;
-  request.workspaces.push_back({work_directory() + "/one", std::nullopt, std::nullopt});
-  request.workspaces.push_back({work_directory() + "/two", WorkspaceMode::Read, std::nullopt});
-  request.binds.push_back({work_directory() + "/three", "/mnt/three", BindMode::Write});
+  request.workspaces.push_back({work_directory() + "/one"});
+  request.workspaces.push_back({work_directory() + "/two", WorkspaceMode::Read});
+  request.binds.push_back({work_directory() + "/three", "/mnt/three", WorkspaceMode::Write});
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
   const Told told = run(*made,
@@ -121,9 +118,9 @@ TEST_F(ManagedTest, SeveralWorkspacesAndBindsHaveTheirModes) {
 
 TEST_F(ManagedTest, TheServicesOwnStateIsHidden) {
   BoxRequest request;
-  request.workspaces.push_back({state_directory(), WorkspaceMode::Read, std::nullopt});
+  request.workspaces.push_back({state_directory(), WorkspaceMode::Read});
   EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied);
-  request.workspaces[0] = {place_, WorkspaceMode::Overlay, std::nullopt};
+  request.workspaces[0] = {place_, WorkspaceMode::Overlay};
   EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied);
   request.workspaces[0].mode = WorkspaceMode::Write;
   EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied) << "it could be moved";
@@ -152,7 +149,7 @@ TEST_F(ManagedTest, TheEnvironmentIsHandedInAndItsValuesAreNotWrittenDown) {
 TEST_F(ManagedTest, ACeilingBoundsWhatIsHandedIn) {
   BoxRequest request;
   request.ceiling = authority::AuthoritySet();
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory()});
   EXPECT_EQ(await(manager_->create(request)).error().code, Code::Denied);
   const std::vector<authority::Capability> may{
       authority::ReadPath{*authority::AbsolutePath::parse(work_directory())}};
@@ -184,7 +181,7 @@ TEST_F(ManagedTest, ChangesWaitForACommitAndCanBeUndone) {
 
 TEST_F(ManagedTest, IdleSessionsAreCollectedWithTheirLayers) {
   BoxRequest request;
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory()});
   request.idle_timeout = milliseconds(0);
   const SessionInfo eternal = *await(manager_->create(request));
   EXPECT_FALSE(manager_->get(eternal.id)->idle_remaining);
@@ -212,7 +209,7 @@ TEST_F(ManagedTest, ARestartFindsSessionsDeadWithTheirLayers) {
   BoxRequest request;
   request.name = "kept";
   request.labels = {{"k", "v"}};
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory()});
   const SessionInfo info = *await(manager_->create(request));
   EXPECT_EQ(run(info, "echo two >> a.txt").code, 0);
   close_manager();
@@ -299,7 +296,7 @@ TEST_F(ManagedTest, ASessionsTimeAndOutputAreBounded) {
 
 TEST_F(ManagedTest, ADiskBudgetBoundsALayerThatIsNotKept) {
   BoxRequest request;
-  request.workspaces.push_back({work_directory(), std::nullopt, Persist::Discard});
+  request.workspaces.push_back({work_directory(), WorkspaceMode::Discard});
   request.handed = budget("disk", "1MiB");
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
@@ -368,7 +365,7 @@ TEST_F(ManagedTest, TheHostIsTried) {
 asio::awaitable<void> live_a_life(Manager& manager, std::string work, std::size_t& done,
                                   std::size_t& failed) {
   BoxRequest request;
-  request.workspaces.push_back({std::move(work), std::nullopt, std::nullopt});
+  request.workspaces.push_back({std::move(work)});
   const auto made = co_await manager.create(std::move(request));
   if (!made) {
     ++failed;
@@ -428,7 +425,7 @@ class DeadTest : public ManagedTest {
   // One that has written something and is dead.
   std::string make_dead(const std::string& owner) {
     BoxRequest request;
-    request.workspaces.push_back({work_directory(), WorkspaceMode::Overlay, std::nullopt});
+    request.workspaces.push_back({work_directory(), WorkspaceMode::Overlay});
     request.labels[std::string(kOwnerLabel)] = owner;
     const auto made = await(manager_->create(request));
     EXPECT_TRUE(made) << (made ? "" : made.error().message);
@@ -460,8 +457,7 @@ class PooledTest : public ManagedTest {
   Result<SessionInfo> make_over(const std::string& name) {
     std::filesystem::create_directories(work_directory() + "/" + name);
     BoxRequest request;
-    request.workspaces.push_back(
-        {work_directory() + "/" + name, WorkspaceMode::Overlay, std::nullopt});
+    request.workspaces.push_back({work_directory() + "/" + name, WorkspaceMode::Overlay});
     return await(manager_->create(request));
   }
 };

@@ -21,7 +21,7 @@ class QuotaTest : public ManagerTest {
  protected:
   SessionInfo bounded(std::string_view kind, std::string_view amount) {
     BoxRequest request;
-    request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+    request.workspaces.push_back({work_directory()});
     request.handed = budget(kind, amount);
     auto made = await(manager_->create(std::move(request)));
     EXPECT_TRUE(made) << (made ? "" : made.error().message);

@@ -40,7 +40,7 @@ TEST_F(CheckpointTest, ASessionComesBackFromItsFile) {
   BoxRequest asked;
   asked.name = "kept";
   asked.labels = {{"team", "a"}};
-  asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  asked.workspaces.push_back({work_directory()});
   asked.handed = granting({{"read", place("granted")}, {"connect", server.where()}});
   asked.env = {{"GREETING", "hello"}};
   const auto made = await(manager_->create(asked));
@@ -140,7 +140,7 @@ TEST_F(CheckpointTest, WhatIsWrongWithAFileIsSaidAndNothingIsLeft) {
 TEST_F(CheckpointTest, WhatIsMissingOnTheHostRefusesByName) {
   std::filesystem::create_directory(place("granted"));
   BoxRequest asked;
-  asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  asked.workspaces.push_back({work_directory()});
   asked.handed = granting({{"read", place("granted")}});
   const auto made = await(manager_->create(asked));
   ASSERT_TRUE(made) << made.error().message;

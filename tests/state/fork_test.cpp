@@ -158,7 +158,7 @@ TEST_F(ForkTest, AChildsAuthorityOnlyNarrows) {
   put_on_host(place("one/file"), "one\n");
   put_on_host(place("two/file"), "two\n");
   BoxRequest asked;
-  asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  asked.workspaces.push_back({work_directory()});
   asked.handed = granting({{"read", place("one")}, {"read", place("two")}, {"pids", "50"}});
   const auto parent = await(manager_->create(asked));
   ASSERT_TRUE(parent) << parent.error().message;

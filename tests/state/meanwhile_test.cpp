@@ -40,7 +40,7 @@ class MeanwhileTest : public StateTest {
 
   SessionInfo make_with_network() {
     BoxRequest asked;
-    asked.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+    asked.workspaces.push_back({work_directory()});
     asked.handed = granting({{"connect", server_.where()}, {"pids", "64"}});
     const auto made = await(manager_->create(asked));
     EXPECT_TRUE(made) << (made ? "" : made.error().message);

@@ -19,7 +19,7 @@ class RecycleTest : public StateTest {
     BoxRequest request;
     request.name = "rich";
     request.labels = {{"team", "a"}};
-    request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+    request.workspaces.push_back({work_directory()});
     request.handed = granting({{"read", place("granted")},
                                {"env", "FIXED=yes"},
                                {"connect", server_.where()},
@@ -93,7 +93,7 @@ TEST_F(RecycleTest, RunsAreCountedOnAndADeadSessionComesBack) {
 
 TEST_F(RecycleTest, ASessionOfAFormerServiceComesBackWithTheValuesItIsGiven) {
   BoxRequest request;
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory()});
   request.env = {{"GREETING", "hello"}};
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;
@@ -156,7 +156,7 @@ TEST_F(RecycleTest, AReviewMayCutDownOrRefuse) {
 TEST_F(RecycleTest, WhatCannotBeMadeAgainIsRefusedBeforeAnythingEnds) {
   std::filesystem::create_directory(place("granted"));
   BoxRequest request;
-  request.workspaces.push_back({work_directory(), std::nullopt, std::nullopt});
+  request.workspaces.push_back({work_directory()});
   request.handed = granting({{"read", place("granted")}});
   const auto made = await(manager_->create(request));
   ASSERT_TRUE(made) << made.error().message;

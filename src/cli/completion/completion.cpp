@@ -53,8 +53,8 @@ Words oversized_words() { return {"files", "pager"}; }
 Words external_words() { return {"read-only", "full-access"}; }
 Words only_last() { return {"last"}; }
 Words template_words() { return to_words(policy::template_names()); }
-Words mode_words() { return to_words(policy::kWorkspaceNames); }
-Words backend_words() { return to_words(policy::kBackendNames); }
+Words mode_words() { return to_words(kWorkspaceModeNames); }
+Words backend_words() { return to_words(kBackendNames); }
 Words waivable_words() { return to_words(plan::waivable()); }
 
 struct ValueOf {

@@ -15,47 +15,34 @@ namespace glovebox::app {
 namespace {
 
 namespace json = boost::json;
-using Mode = plan::Workspace::Mode;
 
-const char* mode_word(Mode mode) {
-  if (mode == Mode::Read) return "ro";
-  return mode == Mode::Write ? "rw" : "overlay";
-}
-
-json::object workspace_json(const plan::Workspace& workspace, std::string_view typed) {
-  json::object object{{"path", workspace.at.path}};
-  if (names_a_mode(typed)) object["mode"] = mode_word(workspace.mode);
-  if (workspace.mode == Mode::Discard) object["persist"] = false;
+json::object workspace_json(const session::WorkspaceRequest& workspace) {
+  json::object object{{"path", workspace.path}};
+  if (workspace.mode) object["mode"] = to_text(*workspace.mode);
   return object;
 }
 
-Result<void> add_places(const RunOptions& box, json::object& body) {
-  TRY(const std::vector<plan::Workspace> places, parse_workspaces(box));
+void add_places(const session::BoxRequest& box, json::object& body) {
   json::array overlays, binds;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (i < box.workspaces.size()) {
-      overlays.push_back(workspace_json(places[i], box.workspaces[i]));
-      continue;
-    }
-    if (places[i].mode != Mode::Read && places[i].mode != Mode::Write) {
-      return fail(Code::Unsupported, "--bind {}: in a session a bind is ro or rw",
-                  box.binds[i - box.workspaces.size()]);
-    }
-    binds.push_back(json::object{{"source", places[i].at.path},
-                                 {"dest", places[i].path_inside()},
-                                 {"readonly", places[i].mode == Mode::Read}});
+  for (const session::WorkspaceRequest& one : box.workspaces) {
+    overlays.push_back(workspace_json(one));
+  }
+  for (const session::BindRequest& one : box.binds) {
+    binds.push_back(json::object{{"source", one.source},
+                                 {"dest", one.dest.empty() ? one.source : one.dest},
+                                 {"mode", to_text(one.mode)}});
   }
   body["overlays"] = std::move(overlays);
   if (!binds.empty()) body["binds"] = std::move(binds);
-  return {};
 }
 
-Result<void> add_policy(const RunOptions& box, json::object& body) {
-  if (!box.if_policy.empty()) body["if_policy"] = box.if_policy;
-  if (box.policy.empty()) return {};
-  const policy::Reference reference = policy::parse_reference(box.policy);
+// A file is the caller's, so it is read here: the service may not see it.
+Result<void> add_policy(const session::PolicyChoice& policy, json::object& body) {
+  if (!policy.if_digest.empty()) body["if_policy"] = policy.if_digest;
+  if (policy.name.empty()) return {};
+  const policy::Reference reference = policy::parse_reference(policy.name);
   if (reference.kind == policy::Reference::Kind::Template) {
-    body["policy"] = box.policy;
+    body["policy"] = policy.name;
     return {};
   }
   TRY(std::string text, read_file(reference.source));
@@ -76,29 +63,42 @@ Result<authority::AuthoritySet> with_values(const authority::AuthoritySet& set) 
   return authority::AuthoritySet::from_rules(rules);
 }
 
-Result<void> add_authority(const RunOptions& box, json::object& body) {
-  TRY(const authority::AuthoritySet handed, handed_authority(box));
-  TRY(const authority::AuthoritySet set, with_values(handed));
+Result<void> add_authority(const session::BoxRequest& box, json::object& body) {
+  TRY(const authority::AuthoritySet set, with_values(box.handed));
   if (!set.rules().empty()) {
     TRY(body["capabilities"], authority::to_json(set));
   }
-  if (!box.cpus.empty()) body["limits"] = json::object{{"cpus", box.cpus}};
+  if (box.cpus_milli) {
+    body["limits"] = json::object{
+        {"cpus", fmt::format("{}.{:03}", *box.cpus_milli / 1000, *box.cpus_milli % 1000)}};
+  }
+  if (box.uid) body["uid"] = *box.uid;
+  if (box.gid) body["gid"] = *box.gid;
   return {};
 }
 
-Result<void> add_ids(const RunOptions& box, json::object& body) {
-  for (const auto& [name, text] : {std::pair("uid", &box.uid), std::pair("gid", &box.gid)}) {
-    if (text->empty()) continue;
-    TRY(const std::uint64_t id, parse_count(*text));
-    body[name] = id;
-  }
-  return {};
+template <class Range, class ToText>
+void add_texts(const Range& values, const char* member, ToText to_text, json::object& body) {
+  json::array texts;
+  for (const auto& value : values) texts.push_back(json::value(to_text(value)));
+  if (!texts.empty()) body[member] = std::move(texts);
+}
+
+void add_surroundings(const session::BoxRequest& box, json::object& body) {
+  if (box.backend) body["backend"] = to_text(*box.backend);
+  if (box.hostname != session::BoxRequest().hostname) body["hostname"] = box.hostname;
+  if (box.cwd) body["cwd"] = *box.cwd;
+  if (box.loopback == plan::Loopback::Down) body["loopback"] = false;
+  if (!box.resolver.empty()) body["resolver"] = box.resolver;
+  add_texts(box.waived, "waive", [](const std::string& name) { return name; }, body);
+  add_texts(
+      box.published, "publish", [](const plan::Publication& port) { return plan::to_text(port); },
+      body);
 }
 
 Result<void> add_words(const SessionOptions& options, json::object& body) {
   if (!options.name.empty()) body["name"] = options.name;
   if (options.prove) body["prove"] = true;
-  if (!options.box.backend.empty()) body["backend"] = options.box.backend;
   if (!options.idle.empty()) {
     std::uint64_t seconds = 0;
     if (options.idle != "0") {
@@ -121,28 +121,16 @@ Result<void> add_words(const SessionOptions& options, json::object& body) {
   return {};
 }
 
-// Words of `run` that a session has no place for yet: better refused than ignored.
-Result<void> check_words(const RunOptions& box) {
-  const std::pair<const char*, bool> unused[] = {
-      {"--waive", !box.waive.empty()},     {"--cwd", !box.cwd.empty()},
-      {"--no-loopback", box.no_loopback},  {"--resolver", !box.resolver.empty()},
-      {"--publish", !box.publish.empty()}, {"--hostname", box.hostname != "box"}};
-  for (const auto& [name, given] : unused) {
-    if (given) return fail(Code::Unsupported, "{} is for 'run'; a session does not take it", name);
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::string> session_request_json(const SessionOptions& options) {
   json::object body;
-  TRY_VOID(check_words(options.box));
+  TRY(const session::BoxRequest box, to_request(options.box));
   TRY_VOID(add_words(options, body));
-  TRY_VOID(add_places(options.box, body));
-  TRY_VOID(add_policy(options.box, body));
-  TRY_VOID(add_authority(options.box, body));
-  TRY_VOID(add_ids(options.box, body));
+  add_places(box, body);
+  TRY_VOID(add_policy(box.policy, body));
+  TRY_VOID(add_authority(box, body));
+  add_surroundings(box, body);
   return json::serialize(body);
 }
 

@@ -408,7 +408,7 @@ class OrderMaker {
     const bool is_written = entry == nullptr ? writes_all() : entry->access == Access::Write;
     session::WorkspaceRequest place;
     place.path = cwd;
-    place.mode = is_written ? session::WorkspaceMode::Write : session::WorkspaceMode::Read;
+    place.mode = is_written ? WorkspaceMode::Write : WorkspaceMode::Read;
     order_.request.workspaces.push_back(std::move(place));
   }
 

@@ -88,7 +88,7 @@ TEST(ProfileRequest, ProtectedNamesAreHeldWhenTheyAreMissing) {
   EXPECT_THAT(order.held_names,
               testing::UnorderedElementsAre("/ws/.codex", "/ws/.agents", "/ws/.aws"));
   ASSERT_EQ(order.request.workspaces.size(), 1U);
-  EXPECT_EQ(order.request.workspaces[0].mode, session::WorkspaceMode::Write);
+  EXPECT_EQ(order.request.workspaces[0].mode, WorkspaceMode::Write);
 }
 
 TEST(ProfileRequest, AnEntryForAProtectedNameOpensIt) {

@@ -100,7 +100,7 @@ Result<BoxMaker::Drafted> BoxMaker::draft(const Profile& profile) {
   drafted.box->profile = profile;
   if (settings_.writes == Writes::Direct) return drafted;
   for (session::WorkspaceRequest& place : drafted.request.workspaces) {
-    if (place.mode == session::WorkspaceMode::Write) place.mode = session::WorkspaceMode::Overlay;
+    if (place.mode == WorkspaceMode::Write) place.mode = WorkspaceMode::Overlay;
   }
   return drafted;
 }

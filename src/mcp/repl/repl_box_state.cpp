@@ -11,7 +11,7 @@ namespace {
 std::vector<std::string> layered_places(const session::BoxRequest& request) {
   std::vector<std::string> places;
   for (const session::WorkspaceRequest& each : request.workspaces) {
-    if (each.mode == session::WorkspaceMode::Overlay) places.push_back(each.path);
+    if (each.mode == WorkspaceMode::Overlay) places.push_back(each.path);
   }
   std::ranges::sort(places);
   return places;

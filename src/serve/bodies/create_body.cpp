@@ -17,13 +17,9 @@ namespace glovebox::serve {
 namespace {
 
 using boost::json::value;
-using session::BindMode;
-using session::Persist;
-using session::WorkspaceMode;
 
 constexpr std::int64_t kMaxId = std::numeric_limits<std::uint32_t>::max() - 1;
 constexpr std::int64_t kMaxIdleSeconds = 10LL * 365 * 24 * 3600;
-constexpr std::array<std::string_view, 3> kBackends = {"process", "cell", "microvm"};
 
 // Names of secrets, as globs, without regard to case.
 constexpr std::array kSecretNames = {"*_API_KEY", "*_TOKEN",  "*_SECRET", "*_PASSWORD", "AWS_*",
@@ -50,9 +46,9 @@ void check_absolute(std::string_view path, std::string_view where, BodyProblems&
 std::optional<WorkspaceMode> read_mode(ObjectReader& reader) {
   const auto mode = reader.text("mode");
   if (!mode) return std::nullopt;
-  auto parsed = session::parse_workspace_mode(*mode);
+  auto parsed = parse_workspace_mode(*mode);
   if (parsed) return *parsed;
-  reader.wrong("mode", "one of rw, overlay, ro");
+  reader.wrong("mode", "one of rw, overlay, discard, ro");
   return std::nullopt;
 }
 
@@ -72,7 +68,7 @@ session::WorkspaceRequest read_workspace(const value& body, const std::string& w
     if (workspace.mode.value_or(WorkspaceMode::Overlay) != WorkspaceMode::Overlay) {
       problems.add("'{}.persist' is for mode overlay alone", where);
     }
-    workspace.persist = *persist ? Persist::Keep : Persist::Discard;
+    if (!*persist) workspace.mode = WorkspaceMode::Discard;
   }
   return workspace;
 }
@@ -102,7 +98,7 @@ void read_binds(ObjectReader& reader, CreateOrder& order, BodyProblems& problems
   order.extra_writable = reader.texts("extra_writable");
   for (const std::string& path : order.extra_writable) {
     check_absolute(path, "extra_writable", problems);
-    order.session.binds.push_back({.source = path, .dest = path, .mode = BindMode::Write});
+    order.session.binds.push_back({.source = path, .dest = path, .mode = WorkspaceMode::Write});
   }
   reader.each("binds", [&](const value& element, const std::string& where) {
     ObjectReader bind(element, where + ".", problems, unknown);
@@ -115,7 +111,12 @@ void read_binds(ObjectReader& reader, CreateOrder& order, BodyProblems& problems
     }
     request.dest = bind.text("dest").value_or(request.source);
     if (!request.dest.empty()) check_absolute(request.dest, where + ".dest", problems);
-    request.mode = bind.flag("readonly").value_or(false) ? BindMode::Read : BindMode::Write;
+    const auto readonly = bind.flag("readonly");
+    request.mode = readonly.value_or(false) ? WorkspaceMode::Read : WorkspaceMode::Write;
+    if (const auto mode = read_mode(bind)) {
+      if (readonly) problems.add("'{}': give 'mode' or 'readonly', not both", where);
+      request.mode = *mode;
+    }
     order.session.binds.push_back(std::move(request));
   });
 }
@@ -320,11 +321,31 @@ void read_settings(ObjectReader& reader, CreateOrder& order) {
     order.session.idle_timeout = std::chrono::seconds(*idle);
   }
   if (const auto backend = reader.text("backend")) {
-    const auto* const found = std::ranges::find(kBackends, *backend);
-    if (found == kBackends.end()) {
-      reader.wrong("backend", "one of process, cell, microvm");
+    if (const auto parsed = parse_backend(*backend)) {
+      order.session.backend = *parsed;
     } else {
-      order.session.backend = static_cast<plan::Backend>(found - kBackends.begin());
+      reader.wrong("backend", "one of process, cell, microvm");
+    }
+  }
+}
+
+// What the box is like beside what it may do.
+void read_surroundings(ObjectReader& reader, CreateOrder& order, BodyProblems& problems) {
+  session::BoxRequest& box = order.session;
+  if (auto hostname = reader.text("hostname")) box.hostname = *std::move(hostname);
+  if (auto cwd = reader.text("cwd")) {
+    check_absolute(*cwd, "cwd", problems);
+    box.cwd = *std::move(cwd);
+  }
+  if (!reader.flag("loopback").value_or(true)) box.loopback = plan::Loopback::Down;
+  box.resolver = reader.text("resolver").value_or("");
+  for (std::string& name : reader.texts("waive")) box.waived.insert(std::move(name));
+  for (const std::string& text : reader.texts("publish")) {
+    auto port = plan::parse_publication(text);
+    if (port) {
+      box.published.push_back(*std::move(port));
+    } else {
+      problems.add("'publish': {}", port.error().message);
     }
   }
 }
@@ -353,6 +374,7 @@ Result<CreateOrder, ApiError> read_create_order(const value& body, Unknown unkno
     read_identity(reader, order);
     read_labels(reader, order, problems);
     read_settings(reader, order);
+    read_surroundings(reader, order, problems);
     read_python(reader, order, problems, unknown);
     share_net = reader.flag("share_net").value_or(false);
   }

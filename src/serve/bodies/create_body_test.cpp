@@ -14,7 +14,6 @@
 namespace glovebox::serve {
 namespace {
 
-using session::WorkspaceMode;
 using testing::HasSubstr;
 
 Result<CreateOrder, ApiError> read(const std::string& text, Unknown unknown = Unknown::Refuse) {
@@ -50,10 +49,10 @@ TEST(CreateOrder, ReadsEverything) {
     "capabilities":[{"kind":"read_path","path":"/srv"}],"labels":{"a":"b"},"name":"n"})");
   ASSERT_TRUE(order) << order.error().message;
   ASSERT_EQ(order->session.workspaces.size(), 3U);
-  EXPECT_EQ(order->session.workspaces[1].persist, session::Persist::Discard);
+  EXPECT_EQ(order->session.workspaces[1].mode, WorkspaceMode::Discard);
   EXPECT_EQ(order->session.workspaces[2].mode, WorkspaceMode::Read);
   ASSERT_EQ(order->session.binds.size(), 3U);
-  EXPECT_EQ(order->session.binds[1].mode, session::BindMode::Read);
+  EXPECT_EQ(order->session.binds[1].mode, WorkspaceMode::Read);
   EXPECT_EQ(order->session.binds[2].dest, "/data/c");
   EXPECT_EQ(order->session.uid, 1000U);
   EXPECT_EQ(order->session.cpus_milli, 1500U);
@@ -161,7 +160,7 @@ class HostRulesTest : public testing::Test {
   }
   Result<void, ApiError> workspace(const std::string& path) {
     CreateOrder order;
-    order.session.workspaces.push_back({.path = path, .mode = {}, .persist = {}});
+    order.session.workspaces.push_back({.path = path});
     return apply_host_rules(rules_, order);
   }
 

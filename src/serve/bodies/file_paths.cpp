@@ -10,8 +10,8 @@ namespace glovebox::serve {
 
 FileRoots::FileRoots(const session::SessionInfo& info) {
   for (const session::WorkspaceInfo& workspace : info.workspaces) {
-    roots_.push_back(
-        {workspace.path, workspace.mode != session::WorkspaceMode::Read, workspace.path});
+    const std::string& inside = workspace.path_inside();
+    roots_.push_back({inside, workspace.mode != WorkspaceMode::Read, inside});
   }
   // A workspace goes by the name it was asked for as well.
   for (std::size_t i = 0; i < info.workspaces.size(); ++i) {
@@ -22,7 +22,7 @@ FileRoots::FileRoots(const session::SessionInfo& info) {
   }
   for (const session::BindRequest& bind : info.effective.binds) {
     const std::string& dest = bind.dest.empty() ? bind.source : bind.dest;
-    roots_.push_back({dest, bind.mode == session::BindMode::Write, dest});
+    roots_.push_back({dest, bind.mode != WorkspaceMode::Read, dest});
   }
 }
 

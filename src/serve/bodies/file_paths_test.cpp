@@ -9,10 +9,10 @@ namespace {
 
 session::SessionInfo example() {
   session::SessionInfo info;
-  info.workspaces = {{.path = "/w", .mode = session::WorkspaceMode::Overlay, .layer_id = "1"},
-                     {.path = "/w/ro", .mode = session::WorkspaceMode::Read, .layer_id = ""}};
-  info.effective.binds = {{.source = "/data/x", .dest = "/mnt/x", .mode = session::BindMode::Read},
-                          {.source = "/data/y", .dest = "", .mode = session::BindMode::Write}};
+  info.workspaces = {{.path = "/w", .mode = WorkspaceMode::Overlay, .layer_id = "1"},
+                     {.path = "/w/ro", .mode = WorkspaceMode::Read, .layer_id = ""}};
+  info.effective.binds = {{.source = "/data/x", .dest = "/mnt/x", .mode = WorkspaceMode::Read},
+                          {.source = "/data/y", .dest = "", .mode = WorkspaceMode::Write}};
   return info;
 }
 

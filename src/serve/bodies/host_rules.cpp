@@ -68,7 +68,7 @@ Result<void, ApiError> apply_host_rules(const HostRules& rules, CreateOrder& ord
   for (session::BindRequest& bind : order.session.binds) TRY_VOID(check_bind(rules, bind));
   if (order.profile == Profile::Balanced) {
     order.session.binds.push_back(
-        {.source = rules.shared_tmp, .dest = "/tmp", .mode = session::BindMode::Write});
+        {.source = rules.shared_tmp, .dest = "/tmp", .mode = WorkspaceMode::Write});
   }
   return {};
 }

@@ -76,7 +76,7 @@ void keep_box(Service& service, const std::string& session,
 asio::awaitable<Answer> run_in_background(Call& call, std::shared_ptr<session::LiveSession> live,
                                           RunOrder order) {
   CO_TRY(const session::SessionInfo info, find_session(call));
-  if (!info.workspaces.empty() && info.workspaces.front().mode == session::WorkspaceMode::Read) {
+  if (!info.workspaces.empty() && info.workspaces.front().mode == WorkspaceMode::Read) {
     co_return refuse(400, "INVALID_REQUEST_BODY",
                      "background runs not supported in read-only workspace mode");
   }

@@ -81,8 +81,8 @@ session::BoxRequest complete(const Call& call, const CreateOrder& order) {
 bool was_mounted_as_checked(const session::SessionInfo& info, const CreateOrder& order) {
   return std::ranges::equal(info.effective.binds, order.session.binds, {},
                             &session::BindRequest::source, &session::BindRequest::source) &&
-         std::ranges::equal(info.workspaces, order.resolved_workspaces, {},
-                            &session::WorkspaceInfo::path);
+         std::ranges::equal(info.effective.workspaces, order.resolved_workspaces, {},
+                            &session::WorkspaceRequest::path);
 }
 
 }  // namespace

@@ -101,9 +101,13 @@ Result<void> SessionManager::open() {
   TRY_VOID(workspace::open_private_directory(spool_directory_));
   PreparerSettings preparing;
   preparing.layer_root = state + "/layers";
-  preparing.hidden = settings_.hidden;
-  preparing.hidden.push_back(state);
-  preparing.hidden_later = settings_.hidden_later;
+  for (const std::string& path : settings_.hidden) preparing.hidden.push_back({path});
+  preparing.hidden.push_back({state});
+  std::vector<std::string> later = settings_.hidden_later;
+  if (!settings_.secrets_directory.empty()) later.push_back(settings_.secrets_directory);
+  for (std::string& path : later) {
+    preparing.hidden.push_back({std::move(path), WhenMissing::Wait});
+  }
   preparing.secrets = settings_.secrets_directory;
   preparing.policies = settings_.policies;
   preparing.default_idle = settings_.default_idle;
@@ -111,6 +115,7 @@ Result<void> SessionManager::open() {
   preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
   TRY(preparing.python_extension, write_python_extension(state + "/python"));
   TRY(preparer_, Preparer::open(std::move(preparing)));
+  TRY_VOID(preparer_->layer_root());
   trash_ = std::make_unique<LayerTrash>(
       loop_,
       [preparer = preparer_](const std::string& id) {

@@ -65,8 +65,9 @@ DenialWords words_of(const egress::Denied& denied) {
 }  // namespace
 
 asio::awaitable<Result<void>> SessionManager::check(BoxRequest request) {
-  const auto work = [preparer = preparer_, request = std::move(request)] {
-    return preparer->check(request);
+  const auto work = [preparer = preparer_, request = std::move(request)]() -> Result<void> {
+    TRY_VOID(preparer->explain(request));
+    return {};
   };
   co_return co_await on_pool(pool_, work);
 }
@@ -240,7 +241,7 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prep
 // A box that will be no session: it ends, and then its layers go, which is work for the pool.
 asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepared,
                                                 Newborn newborn) {
-  const bool is_cell = prepared->python && prepared->python->backend == plan::Backend::Cell;
+  const bool is_cell = prepared->python && prepared->python->backend == Backend::Cell;
   if (is_cell && newborn.python) {
     newborn.python->close({"closed", "the session could not be written down"});
   } else if (newborn.live) {
@@ -369,7 +370,7 @@ asio::awaitable<SessionManager::Abilities> SessionManager::probe() {
 
 asio::awaitable<Result<void>> SessionManager::try_box(const std::string& directory) {
   BoxRequest request;
-  request.workspaces.push_back({directory, WorkspaceMode::Overlay, Persist::Keep});
+  request.workspaces.push_back({directory, WorkspaceMode::Overlay});
   CO_TRY(const SessionInfo info, co_await create(std::move(request)));
   CO_TRY(const std::shared_ptr<LiveSession> live, attach(info.id));
   NoReader reader;

@@ -24,7 +24,7 @@ Result<authority::AuthoritySet> uses_of_places(const SessionInfo& info) {
     TRY_VOID(add(place.path, place.mode == WorkspaceMode::Write));
   }
   for (const BindRequest& bind : info.effective.binds) {
-    TRY_VOID(add(bind.source, bind.mode == BindMode::Write));
+    TRY_VOID(add(bind.source, bind.mode == WorkspaceMode::Write));
   }
   return authority::AuthoritySet::granting(uses);
 }

@@ -147,8 +147,8 @@ void SessionManager::take_memory(Entry& entry, std::vector<HeldLayer>& layers) c
     handed.emplace(places[i], entry.live->layers()[i]);
   }
   for (HeldLayer& held : layers) {
-    if (held.layer().backing() != workspace::Backing::Tmpfs) continue;
-    const auto found = handed.find(held.layer().facts().origin);
+    if (held.layer().backing() != plan::LayerBacking::Memory) continue;
+    const auto found = handed.find(held.inside());
     if (found != handed.end()) {
       entry.memory.emplace(held.layer().facts().id, found->second);
     } else {

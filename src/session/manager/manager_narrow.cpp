@@ -54,7 +54,7 @@ enum class BoxOwner : std::uint8_t {
 
 BoxOwner owner_of_box(const BoxRequest& effective) {
   if (!effective.python) return BoxOwner::Session;
-  return effective.backend == plan::Backend::Cell ? BoxOwner::Worker : BoxOwner::Python;
+  return effective.backend == Backend::Cell ? BoxOwner::Worker : BoxOwner::Python;
 }
 
 bool is_about_box(BoxOwner owner, const authority::Rule& rule) {

@@ -39,7 +39,7 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth_to(std::shared_ptr<P
                                                                const Origin& origin) {
   if (!prepared->python) co_return co_await give_birth(prepared, origin);
   const std::optional<std::string> key = python_pool_key(*prepared);
-  if (prepared->python->backend == plan::Backend::Cell) {
+  if (prepared->python->backend == Backend::Cell) {
     co_return co_await make_cell(prepared, key, origin);
   }
   Newborn newborn;
@@ -128,7 +128,7 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
                       host = std::weak_ptr(newborn.python)](const PythonEnd& end) {
     if (there.expired()) return;
     const auto cell = host.lock();
-    if (cell && cell->plan().backend == plan::Backend::Cell) leave_worker(*cell, end);
+    if (cell && cell->plan().backend == Backend::Cell) leave_worker(*cell, end);
     on_python_end(id, end);
   };
   callbacks.on_worker_lost = [this, there, id = newborn.id] {

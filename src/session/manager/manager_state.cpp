@@ -17,7 +17,7 @@ constexpr int kMostTries = 8;
 // Whether a directory of the box is there in the next box, too.
 bool outlives_the_box(const SessionInfo& info, const std::string& path) {
   const bool in_workspace = std::ranges::any_of(info.workspaces, [&](const WorkspaceInfo& place) {
-    return place.persist == Persist::Keep && host::is_within(path, place.path);
+    return place.mode != WorkspaceMode::Discard && host::is_within(path, place.path);
   });
   return in_workspace || std::ranges::any_of(info.effective.binds, [&](const BindRequest& bind) {
            return host::is_within(path, bind.dest);
@@ -74,7 +74,7 @@ asio::awaitable<Result<BoxRequest>> SessionManager::asked_again(EntryPointer ent
     auto work = [preparer = preparer_, tried = std::move(tried), known = entry->places,
                  review]() mutable -> Result<BoxRequest> {
       if (review) TRY_VOID(review(tried));
-      TRY_VOID(preparer->check(tried, known));
+      TRY_VOID(preparer->explain(tried, known));
       return std::move(tried);
     };
     CO_TRY(BoxRequest checked, co_await on_pool(pool_, work));
@@ -122,7 +122,7 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
   if (info.policy) tried.policy.if_digest = info.policy->digest;
   const auto work = [preparer = preparer_, request = std::move(tried),
                      known = entry->places]() -> Result<std::string> {
-    TRY_VOID(preparer->check(request, known));
+    TRY_VOID(preparer->explain(request, known));
     return preparer->policy_document(request.policy);
   };
   CO_TRY(std::string document, co_await on_pool(pool_, work));
@@ -141,7 +141,7 @@ void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared&
   entry.plan = newborn.plan;
   entry.live = newborn.live;
   entry.python = newborn.python;
-  entry.is_cell = prepared.python && prepared.python->backend == plan::Backend::Cell;
+  entry.is_cell = prepared.python && prepared.python->backend == Backend::Cell;
   SessionInfo& info = entry.record.info;
   info.state = SessionState::Active;
   info.end.reset();

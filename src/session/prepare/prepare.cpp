@@ -10,55 +10,22 @@
 #include "request/network_authority.h"
 #include "session/box/self_test.h"
 #include "session/prepare/prepare_draft.h"
-#include "workspace/layer/layer_quota.h"
 
 #include <algorithm>
+#include <cstdlib>
 
-#include <sys/file.h>
 #include <unistd.h>
 
 namespace glovebox::session {
 
 using authority::Effect;
 using authority::Rule;
-using Mode = plan::Workspace::Mode;
 
 namespace {
 
-Mode to_plan(WorkspaceMode mode, Persist persist) {
-  switch (mode) {
-    case WorkspaceMode::Read: return Mode::Read;
-    case WorkspaceMode::Write: return Mode::Write;
-    case WorkspaceMode::Overlay: break;
-  }
-  return persist == Persist::Keep ? Mode::Overlay : Mode::Discard;
-}
-
-WorkspaceMode from_policy(policy::WorkspaceMode mode) {
-  switch (mode) {
-    case policy::WorkspaceMode::ReadOnly: return WorkspaceMode::Read;
-    case policy::WorkspaceMode::Overlay: return WorkspaceMode::Overlay;
-    case policy::WorkspaceMode::ReadWrite: return WorkspaceMode::Write;
-  }
-  return WorkspaceMode::Read;
-}
-
-// More lets a box do more to the original.
-int reach(WorkspaceMode mode) {
-  switch (mode) {
-    case WorkspaceMode::Read: return 0;
-    case WorkspaceMode::Overlay: return 1;
-    case WorkspaceMode::Write: return 2;
-  }
-  return 0;
-}
-
-// Whether what a box does there stays when the box is gone.
-bool is_kept(Mode mode) { return mode == Mode::Write || mode == Mode::Overlay; }
-
 Result<authority::Capability> use_of(const plan::Workspace& place) {
   TRY(const auto path, authority::AbsolutePath::parse(place.at.path));
-  const bool is_written = place.mode == Mode::Write;
+  const bool is_written = place.mode == WorkspaceMode::Write;
   return policy::use_of_path(is_written ? policy::PathUse::Write : policy::PathUse::Read, path);
 }
 
@@ -72,20 +39,7 @@ host::PathFacts not_made_yet(std::string path) {
           .group = ::getegid()};
 }
 
-// The smaller of a policy's bound and that of whoever asks. The second never says what a workspace
-// is when its request does not.
-std::optional<policy::WorkspaceMode> less_reaching(std::optional<policy::WorkspaceMode> of_policy,
-                                                   WorkspaceMode of_caller) {
-  if (of_policy && reach(from_policy(*of_policy)) <= reach(of_caller)) return of_policy;
-  switch (of_caller) {
-    case WorkspaceMode::Read: return policy::WorkspaceMode::ReadOnly;
-    case WorkspaceMode::Overlay: return policy::WorkspaceMode::Overlay;
-    case WorkspaceMode::Write: break;
-  }
-  return of_policy;
-}
-
-// A budget that whoever asks is held to is not theirs to give up.
+// A budget that bounds the caller is not the caller's to give up.
 Result<void> check_waived(const std::set<std::string>& waived, const BoxRequest& request) {
   using authority::BudgetKind;
   if (!request.ceiling) return {};
@@ -104,6 +58,71 @@ Result<void> check_waived(const std::set<std::string>& waived, const BoxRequest&
     return fail(Code::Denied, "waive {}: what you may hand in is bounded by it", waiver);
   }
   return {};
+}
+
+// A published port listens on the host, which is a grant like another.
+Result<void> check_published(const BoxRequest& request) {
+  if (!request.ceiling) return {};
+  for (const plan::Publication& port : request.published) {
+    TRY(const auto range, authority::PortRange::parse(std::to_string(port.outside)));
+    const authority::ListenTCP use{port.address, range};
+    if (request.ceiling->decide(use).effect == Effect::Allow) continue;
+    return fail(Code::Denied, "publish {}: not within what you may hand in", plan::to_text(port));
+  }
+  // With name servers of its own choice a caller could make a granted name mean any address.
+  if (request.resolver.empty()) return {};
+  return fail(Code::Denied, "resolver {}: what you may hand in is bounded by names",
+              request.resolver);
+}
+
+// Handing a place in is a grant like another: within the ceiling.
+Result<void> check_ceiling(const BoxRequest& request, const plan::Workspace& place) {
+  if (!request.ceiling) return {};
+  TRY(const authority::Capability use, use_of(place));
+  if (request.ceiling->decide(use).effect == Effect::Allow) return {};
+  return fail(Code::Denied, "{}: not within what you may hand in", place.at.path);
+}
+
+// The bound is the policy's and the caller's, whichever is less.
+Result<void> check_mode(WorkspaceMode mode, std::optional<WorkspaceMode> of_policy,
+                        WorkspaceMode of_caller, const std::string& path) {
+  if (of_policy && mode > *of_policy) {
+    return fail(Code::Denied, "{}: the policy allows no more than {}", path, to_text(*of_policy));
+  }
+  if (mode <= of_caller) return {};
+  return fail(Code::Denied, "{}: you may hand in no more than {}", path, to_text(of_caller));
+}
+
+// What needs no host and no policy.
+plan::SandboxSpec start_spec(const BoxRequest& request) {
+  plan::SandboxSpec spec;
+  spec.resident = request.command.empty() ? plan::Resident::Agent : plan::Resident::Command;
+  spec.command = request.command;
+  spec.backend = request.backend.value_or(Backend::Process);
+  spec.cpus_milli = request.cpus_milli;
+  spec.uid = request.uid;
+  spec.gid = request.gid;
+  spec.hostname = request.hostname;
+  spec.loopback = request.loopback;
+  spec.published = request.published;
+  spec.resolver = request.resolver;
+  spec.terminal = request.terminal;
+  spec.waived = request.waived;
+  if (request.lang) spec.lang = *request.lang;
+  if (request.term) spec.term = *request.term;
+  return spec;
+}
+
+// What the Python host keeps is in the plan's terms too, so that the report has it.
+Result<plan::LaunchPlan> make_plan(const plan::SandboxSpec& spec,
+                                   const std::optional<PythonPlan>& python,
+                                   const host::HostFacts& host) {
+  TRY(plan::LaunchPlan plan, plan::make_plan(spec, host));
+  if (!python) return plan;
+  for (std::string& term : python_terms(*python)) {
+    plan.terms.push_back({std::move(term), "the Python host"});
+  }
+  return plan;
 }
 
 // A place of a request that was prepared before must be what it was then.
@@ -154,57 +173,15 @@ Result<void> check_known_rules(const authority::AuthoritySet& set, const plan::S
   return {};
 }
 
-// For a plan that is only looked at.
-Result<plan::SandboxSpec> with_some_layers(plan::SandboxSpec spec, const std::string& root) {
-  TRY(const workspace::QuotaChoice quota, workspace::choose_for(root, spec));
-  for (plan::Workspace& place : spec.workspaces) {
-    if (place.mode == Mode::Overlay) workspace::plan_some_layer(quota, place);
-  }
-  return spec;
-}
-
 }  // namespace
 
-HeldLayer::~HeldLayer() {
-  if (!hold_) return;
-  // A launcher that is just being started has a copy of the descriptor, until it executes.
-  (void)::flock(hold_.get(), LOCK_UN);
-  hold_.reset();
-  frozen_.clear();
-  if (if_unused_ == IfUnused::Leave) return;
-  // What cannot be removed now is collected when the next service starts.
-  (void)workspace::remove_layer(*root_, layer_.facts().id);
-}
-
-Result<void> HeldLayer::hold_frozen() {
-  for (const std::string& id : layer_.facts().below) {
-    TRY(const workspace::Layer frozen, workspace::open_layer(*root_, id));
-    TRY(UniqueFd hold, frozen.hold());
-    frozen_.push_back(std::move(hold));
-  }
-  return {};
-}
-
-void HeldLayer::keep(std::vector<UniqueFd>& holds) {
-  holds.push_back(std::move(hold_));
-  for (UniqueFd& hold : frozen_) holds.push_back(std::move(hold));
-  frozen_.clear();
-}
-
 Result<std::unique_ptr<Preparer>> Preparer::open(PreparerSettings settings) {
-  TRY(workspace::LayerRoot root, workspace::open_layer_root(settings.layer_root));
   std::unique_ptr<Preparer> preparer(new Preparer(std::move(settings)));
-  preparer->layers_ = std::make_shared<const workspace::LayerRoot>(std::move(root));
-  std::string& secrets = preparer->settings_.secrets;
-  std::vector<std::string> later = preparer->settings_.hidden_later;
-  if (!secrets.empty()) {
-    TRY(secrets, host::resolve_new_path(secrets));
-    later.push_back(secrets);
-  }
-  TRY_VOID(preparer->hidden_.open(preparer->settings_.hidden, std::move(later)));
-  std::string& extension = preparer->settings_.python_extension;
-  if (!extension.empty()) {
-    TRY(extension, host::resolve_new_path(extension));
+  PreparerSettings& own = preparer->settings_;
+  TRY_VOID(preparer->hidden_.open(own.hidden, own.around));
+  for (std::string* path : {&own.secrets, &own.python_extension}) {
+    if (path->empty()) continue;
+    TRY(*path, host::resolve_new_path(*path));
   }
   return preparer;
 }
@@ -235,16 +212,10 @@ Result<Preparer::Draft> Preparer::draft(const BoxRequest& request,
     draft.asked.handed = std::move(handed.set);
   }
   plan::SandboxSpec& spec = draft.spec;
-  spec.resident = plan::Resident::Agent;
-  spec.backend = request.backend.value_or(plan::Backend::Process);
-  spec.cpus_milli = request.cpus_milli;
-  spec.uid = request.uid;
-  spec.gid = request.gid;
-  spec.hostname = request.hostname;
-  spec.waived = request.waived;
+  spec = start_spec(request);
   TRY_VOID(apply_policy(draft));
   TRY_VOID(check_waived(spec.waived, request));
-  if (request.most_workspace) draft.most = less_reaching(draft.most, *request.most_workspace);
+  TRY_VOID(check_published(request));
   TRY_VOID(add_authority(draft));
   if (known) {
     TRY_VOID(check_known_rules(request.handed, spec));
@@ -252,9 +223,11 @@ Result<Preparer::Draft> Preparer::draft(const BoxRequest& request,
       return fail(Code::Denied, "a path of the session's ceiling leads elsewhere than it did");
     }
   }
-  TRY_VOID(add_secrets(draft));
+  TRY_VOID(add_caller_env(draft));
   TRY_VOID(add_places(draft));
   TRY_VOID(add_python(draft));
+  TRY_VOID(hidden_.hide(spec));
+  TRY_VOID(add_secrets(draft));
   for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
   if (!draft.asked.idle_timeout) draft.asked.idle_timeout = settings_.default_idle;
   draft.asked.backend = draft.python ? draft.python->backend : spec.backend;
@@ -265,7 +238,7 @@ Result<Preparer::Draft> Preparer::draft(const BoxRequest& request,
 }
 
 // What the policy grants is in the spec already; what was handed in joins it, and nothing of both
-// goes beyond the ceiling or reaches what is hidden.
+// goes beyond the ceiling.
 Result<void> Preparer::add_authority(Draft& draft) {
   std::vector<Rule> rules;
   for (const plan::EnvEntry& entry : draft.asked.env) {
@@ -287,21 +260,18 @@ Result<void> Preparer::add_authority(Draft& draft) {
         with_network_within(draft.spec.authority, *draft.asked.network_ceiling));
   }
   draft.spec.paths.merge(handed.paths);
-  std::vector<Rule> own;
-  TRY(const std::vector<std::string> hidden, hidden_.paths());
-  for (const std::string& path : hidden) {
-    TRY(auto place, authority::AbsolutePath::parse(path));
-    own.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))});
+  return {};
+}
+
+// Variables that the authority names without a value, as this process has them.
+Result<void> Preparer::add_caller_env(Draft& draft) const {
+  if (settings_.env_source == EnvSource::Request) return {};
+  for (const Rule& rule : draft.spec.authority.rules()) {
+    const auto* env = std::get_if<authority::Env>(&rule.capability);
+    if (env == nullptr || env->value || rule.effect != Effect::Allow) continue;
+    const char* value = std::getenv(env->name.text().c_str());
+    if (value != nullptr) draft.spec.caller_env.push_back({env->name.text(), value});
   }
-  // The one thing of ours that a box may see, if it has a Python host.
-  if (draft.asked.python && !settings_.python_extension.empty()) {
-    TRY(auto place, authority::AbsolutePath::parse(settings_.python_extension));
-    own.push_back({Effect::Allow, authority::ReadPath{std::move(place)}});
-  }
-  TRY(const authority::AuthoritySet denials, authority::AuthoritySet::from_rules(own));
-  TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
-  draft.spec.authority = draft.spec.authority.unite(denied.set);
-  draft.spec.paths.merge(denied.paths);
   return {};
 }
 
@@ -324,6 +294,11 @@ Result<void> Preparer::add_secrets(Draft& draft) const {
 Result<void> Preparer::add_places(Draft& draft) {
   for (WorkspaceRequest& one : draft.asked.workspaces) TRY_VOID(add_workspace(draft, one));
   for (BindRequest& one : draft.asked.binds) TRY_VOID(add_bind(draft, one));
+  draft.spec.cwd = draft.asked.cwd;
+  if (!draft.spec.cwd) {
+    draft.spec.cwd =
+        draft.workspaces.empty() ? std::string(plan::kHomeInside) : draft.workspaces.front().path;
+  }
   if (draft.asked.prove) TRY_VOID(add_probe(draft));
   return {};
 }
@@ -337,9 +312,16 @@ Result<void> Preparer::add_python(Draft& draft) {
   }
   const std::size_t handed = draft.spec.workspaces.size();
   TRY(draft.python, plan_python(draft.asked, settings_.python_extension, draft.spec));
+  // The one thing of ours that a box may see, if it has a Python host.
+  TRY(auto extension, authority::AbsolutePath::parse(settings_.python_extension));
+  const Rule shown{Effect::Allow, authority::ReadPath{std::move(extension)}};
+  TRY(const auto own, authority::AuthoritySet::from_rules(std::vector<Rule>{shown}));
+  TRY(host::ResolvedAuthority resolved, host::resolve_paths(own));
+  draft.spec.authority = draft.spec.authority.unite(resolved.set);
+  draft.spec.paths.merge(resolved.paths);
   for (std::size_t i = handed; i < draft.spec.workspaces.size(); ++i) {
     const plan::Workspace& place = draft.spec.workspaces[i];
-    TRY_VOID(check_place(draft, place));
+    TRY_VOID(check_ceiling(draft.asked, place));
     TRY_VOID(check_interpreter_place(place.at.path));
     TRY_VOID(check_known_interpreter(draft.known, place.at));
   }
@@ -356,15 +338,12 @@ Result<void> Preparer::check_interpreter_place(const std::string& path) const {
 }
 
 Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
-  const WorkspaceMode usual = draft.most ? from_policy(*draft.most) : WorkspaceMode::Overlay;
+  const auto most = draft.asked.most_workspace.value_or(WorkspaceMode::Write);
+  const auto usual = std::min(draft.policy_mode.value_or(WorkspaceMode::Overlay), most);
   asked.mode = asked.mode.value_or(usual);
-  if (asked.mode == WorkspaceMode::Overlay) asked.persist = asked.persist.value_or(Persist::Keep);
-  if (draft.most && reach(*asked.mode) > reach(from_policy(*draft.most))) {
-    return fail(Code::Denied, "workspace {}: the policy allows no more than {}", asked.path,
-                policy::to_text(*draft.most));
-  }
+  TRY_VOID(check_mode(*asked.mode, draft.policy_mode, most, asked.path));
   plan::Workspace place;
-  place.mode = to_plan(*asked.mode, asked.persist.value_or(Persist::Keep));
+  place.mode = *asked.mode;
   auto found = host::look_up(asked.path);
   if (found) {
     place.at = *std::move(found);
@@ -372,7 +351,7 @@ Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
     if (place.at.kind != host::PathKind::Directory) {
       return fail(Code::Invalid, "workspace {}: not a directory", asked.path);
     }
-  } else if (found.error().code == Code::NotFound) {
+  } else if (found.error().code == Code::NotFound && asked.if_missing == IfMissing::Make) {
     TRY(std::string path, host::resolve_new_path(asked.path));
     TRY_VOID(check_known_missing(draft.known, asked.path, path));
     place.at = not_made_yet(std::move(path));
@@ -380,10 +359,9 @@ Result<void> Preparer::add_workspace(Draft& draft, WorkspaceRequest& asked) {
   } else {
     return unexpected(std::move(found).error());
   }
-  TRY_VOID(check_place(draft, place));
+  TRY_VOID(check_ceiling(draft.asked, place));
   asked.path = place.at.path;
-  draft.workspaces.push_back(
-      {place.at.path, *asked.mode, asked.persist.value_or(Persist::Keep), {}});
+  draft.workspaces.push_back({place.at.path, place.mode});
   draft.spec.workspaces.push_back(std::move(place));
   return {};
 }
@@ -394,7 +372,7 @@ Result<void> Preparer::add_probe(Draft& draft) {
   auto found = host::look_up(settings_.probe);
   if (!found) return fail(Code::Unsupported, "prove: {}", found.error().message);
   plan::Workspace place;
-  place.mode = Mode::Read;
+  place.mode = WorkspaceMode::Read;
   place.at = *std::move(found);
   place.inside = kProbeInside;
   draft.spec.workspaces.push_back(std::move(place));
@@ -402,40 +380,20 @@ Result<void> Preparer::add_probe(Draft& draft) {
 }
 
 Result<void> Preparer::add_bind(Draft& draft, BindRequest& asked) {
+  const auto most = draft.asked.most_workspace.value_or(WorkspaceMode::Write);
+  TRY_VOID(check_mode(asked.mode, draft.policy_mode, most, asked.source));
   plan::Workspace place;
-  place.mode = asked.mode == BindMode::Write ? Mode::Write : Mode::Read;
-  if (draft.most && asked.mode == BindMode::Write &&
-      *draft.most != policy::WorkspaceMode::ReadWrite) {
-    return fail(Code::Denied, "bind {}: the policy allows no more than {}", asked.source,
-                policy::to_text(*draft.most));
-  }
+  place.mode = asked.mode;
   auto found = host::look_up(asked.source);
   if (!found) return fail(found.error().code, "bind {}", found.error().message);
   place.at = *std::move(found);
   TRY_VOID(check_known(draft.known, asked.source, place.at));
   if (asked.dest.empty()) asked.dest = place.at.path;
   if (asked.dest != place.at.path) place.inside = asked.dest;
-  TRY_VOID(check_place(draft, place));
+  TRY_VOID(check_ceiling(draft.asked, place));
   asked.source = place.at.path;
   draft.spec.workspaces.push_back(std::move(place));
   return {};
-}
-
-// Handing a place in is a grant like another: within the ceiling, and nothing of ours.
-Result<void> Preparer::check_place(const Draft& draft, const plan::Workspace& place) {
-  TRY(const std::vector<std::string> hidden, hidden_.paths());
-  for (const std::string& path : hidden) {
-    const bool is_inside = host::is_within(place.at.path, path);
-    const bool is_around = is_kept(place.mode) && host::is_within(path, place.at.path);
-    if (is_inside)
-      return fail(Code::Denied, "{}: this belongs to the service itself", place.at.path);
-    if (!is_around) continue;
-    return fail(Code::Denied, "{}: {} in it belongs to the service itself", place.at.path, path);
-  }
-  if (!draft.asked.ceiling) return {};
-  TRY(const authority::Capability use, use_of(place));
-  if (draft.asked.ceiling->decide(use).effect == Effect::Allow) return {};
-  return fail(Code::Denied, "{}: not within what you may hand in", place.at.path);
 }
 
 Result<void> Preparer::make_directories(Draft& draft) {
@@ -451,90 +409,23 @@ Result<void> Preparer::make_directories(Draft& draft) {
   return {};
 }
 
-Result<HeldLayer> Preparer::new_layer(const plan::Workspace& over, const LayerSource* source,
-                                      const workspace::QuotaChoice& quota) {
-  workspace::LayerRequest request;
-  request.quota = quota;
-  request.origin = over.at.path;
-  if (::geteuid() == 0) {
-    // What the box makes belongs to the workspace's owner, as the box's user does.
-    request.upper_uid = over.at.owner;
-    request.upper_gid = over.at.group;
-  }
-  if (source != nullptr && source->kind == LayerSource::Kind::Stack) {
-    TRY(const workspace::Layer under, workspace::open_layer(*layers_, source->id));
-    TRY_VOID(under.open_original());  // it is the directory that the layer is about
-    request.below = under.facts().below;
-    request.below.insert(request.below.begin(), source->id);
-    request.base = under.base();
-  } else if (source != nullptr) {
-    request.fill = source->fill;
-    TRY(request.base, source->make_base());
-  }
-  TRY(workspace::Layer layer, workspace::make_layer(*layers_, request));
-  auto hold = layer.hold();
-  if (!hold) {
-    (void)workspace::remove_layer(*layers_, layer.facts().id);  // else the next service does
-    return unexpected(std::move(hold).error());
-  }
-  return HeldLayer(layers_, std::move(layer), *std::move(hold), IfUnused::Remove);
-}
-
-Result<HeldLayer> Preparer::old_layer(const plan::Workspace& over, const std::string& id) {
-  TRY(workspace::Layer layer, workspace::open_layer(*layers_, id));
-  if (layer.facts().origin != over.at.path) {
-    return fail(Code::Denied, "{}: layer {} is about {}", over.at.path, id, layer.facts().origin);
-  }
-  if (layer.backing() != workspace::Backing::Directory) {
-    return fail(Code::Unsupported, "layer {} has a budget, and no other box can go on with it", id);
-  }
-  TRY_VOID(layer.open_original());
-  TRY(UniqueFd hold, layer.hold());
-  return HeldLayer(layers_, std::move(layer), std::move(hold), IfUnused::Leave);
-}
-
-Result<HeldLayer> Preparer::make_layer(plan::Workspace& over, const LayerSource* source,
-                                       const workspace::QuotaChoice& quota) {
-  const bool goes_on = source != nullptr && source->kind == LayerSource::Kind::GoOn;
-  TRY(HeldLayer held, goes_on ? old_layer(over, source->id) : new_layer(over, source, quota));
-  TRY_VOID(held.hold_frozen());
-  TRY_VOID(workspace::plan_layer(held.layer(), over));
-  return held;
-}
-
 Result<Prepared> Preparer::prepare(const BoxRequest& request, const LayerSources& layers,
                                    const std::optional<KnownPlaces>& known) {
   TRY(Draft draft, this->draft(request, known));
   TRY(const host::HostFacts host, facts());
   if (!draft.missing.empty()) {
-    TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
+    TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec));
     TRY_VOID(plan::make_plan(supposed, host));
     TRY_VOID(make_directories(draft));
   }
   Prepared prepared;
-  TRY(const workspace::QuotaChoice quota, workspace::choose_for(layers_->path, draft.spec));
-  for (std::size_t i = 0; i < draft.workspaces.size(); ++i) {
-    plan::Workspace& place = draft.spec.workspaces.at(i);
-    if (place.mode != Mode::Overlay) continue;
-    const auto source = layers.find(place.at.path);
-    TRY(HeldLayer layer,
-        make_layer(place, source == layers.end() ? nullptr : &source->second, quota));
-    draft.workspaces[i].layer_id = layer.layer().facts().id;
-    draft.workspaces[i].below = layer.layer().facts().below;
-    prepared.layers.push_back(std::move(layer));
-  }
-  TRY(prepared.plan, plan::make_plan(draft.spec, host));
-  if (draft.python) {
-    for (std::string& term : python_terms(*draft.python)) {
-      prepared.plan.terms.push_back({std::move(term), "the Python host"});
-    }
-  }
+  TRY(prepared.layers, make_layers(draft, layers));
+  TRY(prepared.plan, make_plan(draft.spec, draft.python, host));
   prepared.python = std::move(draft.python);
   for (const plan::Workspace& place : draft.spec.workspaces) {
     prepared.places[place.at.path] = {place.at.device, place.at.inode};
   }
-  prepared.home = std::string(plan::kHomeInside);
-  if (!draft.workspaces.empty()) prepared.home = draft.workspaces.front().path;
+  prepared.home = *draft.spec.cwd;
   prepared.effective = std::move(draft.asked);
   prepared.workspaces = std::move(draft.workspaces);
   prepared.origin = std::move(draft.origin);
@@ -542,12 +433,12 @@ Result<Prepared> Preparer::prepare(const BoxRequest& request, const LayerSources
   return prepared;
 }
 
-Result<void> Preparer::check(const BoxRequest& request, const std::optional<KnownPlaces>& known) {
+Result<plan::LaunchPlan> Preparer::explain(const BoxRequest& request,
+                                           const std::optional<KnownPlaces>& known) {
   TRY(const Draft draft, this->draft(request, known));
   TRY(const host::HostFacts host, facts());
-  TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec, layers_->path));
-  TRY_VOID(plan::make_plan(supposed, host));
-  return {};
+  TRY(const plan::SandboxSpec supposed, with_some_layers(draft.spec));
+  return make_plan(supposed, draft.python, host);
 }
 
 }  // namespace glovebox::session

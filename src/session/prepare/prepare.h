@@ -1,5 +1,5 @@
 // From a request to everything that is needed to start its box: policy, authority, directories,
-// layers, plan. Every face uses this, so a session means the same whoever asked for it.
+// layers, plan. Every face uses this, so the same request means the same box.
 //
 // The order is: check the request as a value, look up what it names, and only then make anything
 // (directories that are missing, layers). A refusal leaves nothing behind.
@@ -11,6 +11,7 @@
 #include "plan/launch_plan.h"
 #include "policy/policy_store.h"
 #include "request/box_request.h"
+#include "request/held_layer.h"
 #include "request/hidden_places.h"
 #include "session/python/python_plan.h"
 #include "session/store/session_info.h"
@@ -56,38 +57,6 @@ struct FileMark {
 // beside or above it. What a session was once handed must not come to mean something else by that.
 using KnownPlaces = std::map<std::string, FileMark>;
 
-// What becomes of a layer that was prepared for a box when there is no such box after all.
-enum class IfUnused : std::uint8_t { Remove, Leave };
-
-// A layer for a box, held, with the layers that it stands on. One that is not kept is removed when
-// this goes, if it was made for the box.
-class HeldLayer {
- public:
-  HeldLayer(std::shared_ptr<const workspace::LayerRoot> root, workspace::Layer layer, UniqueFd hold,
-            IfUnused if_unused)
-      : root_(std::move(root)),
-        layer_(std::move(layer)),
-        hold_(std::move(hold)),
-        if_unused_(if_unused) {}
-  HeldLayer(HeldLayer&&) = default;
-  HeldLayer& operator=(HeldLayer&&) = default;
-  ~HeldLayer();
-
-  const workspace::Layer& layer() const { return layer_; }
-  workspace::Layer& layer() { return layer_; }
-  // Holds the layers below, too: as long as somebody does they are not removed.
-  Result<void> hold_frozen();
-  // The session is there: the layer is its own from here on, and the holds are given to it.
-  void keep(std::vector<UniqueFd>& holds);
-
- private:
-  std::shared_ptr<const workspace::LayerRoot> root_;
-  workspace::Layer layer_;
-  UniqueFd hold_;
-  std::vector<UniqueFd> frozen_;
-  IfUnused if_unused_;
-};
-
 // Where among the policies of the service one was found.
 struct PolicyOrigin {
   std::string file;
@@ -102,7 +71,7 @@ struct Prepared {
   std::vector<HeldLayer> layers;  // of the workspaces that have one, in their order
   std::string home;               // where runs start
   KnownPlaces places;             // workspaces and binds
-  // Of a policy of the service's: where it is from, and the set it was found in. A reload narrows
+  // Of a policy of the service: where it is from, and the set it was found in. A reload narrows
   // boxes with such a one.
   std::optional<PolicyOrigin> origin;
   std::shared_ptr<const policy::PolicySet> policies;
@@ -110,18 +79,24 @@ struct Prepared {
 };
 
 enum class PolicyFiles : std::uint8_t {
-  Refused,  // whoever asks is not who owns this host's files
+  Refused,  // the caller is not who owns this host's files
   Allowed,
 };
 
+// Where the values of variables come from that an authority names without one.
+enum class EnvSource : std::uint8_t {
+  Request,  // from the request alone
+  Process,  // else from this process, which is the caller's
+};
+
 struct PreparerSettings {
-  std::string layer_root;  // directory of the layers; made if it is not there
-  // Paths that no box may see, whatever it is handed: the service's own state, sockets and tokens.
-  std::vector<std::string> hidden;
-  // The same for what is hidden once it is there.
-  std::vector<std::string> hidden_later{};
-  // The directory of the secrets that boxes can be handed by name (host/secrets.h), and hidden like
-  // these; empty: there are none.
+  // Directory of the layers. Made when the first is needed; empty: there can be none.
+  std::string layer_root;
+  // What no box may see, whatever it is handed: the product's own state, sockets and tokens.
+  std::vector<HiddenPlace> hidden;
+  Around around = Around::Refused;
+  // The directory of the secrets that boxes can be handed by name (host/secrets.h). It has to be
+  // hidden too. Empty: there are none.
   std::string secrets;
   std::shared_ptr<policy::PolicyStore> policies;  // may be empty
   PolicyFiles policy_files = PolicyFiles::Refused;
@@ -131,6 +106,7 @@ struct PreparerSettings {
   std::string python_extension;
   // Where interpreters beside the system's may be. Empty: everywhere.
   std::vector<std::string> interpreter_roots;
+  EnvSource env_source = EnvSource::Request;
 };
 
 // Safe to use from several threads at once. Facts of the host and compiled templates are read once
@@ -147,14 +123,19 @@ class Preparer {
   // Code::Denied.
   Result<Prepared> prepare(const BoxRequest& request, const LayerSources& layers = {},
                            const std::optional<KnownPlaces>& known = {});
-  // All the refusals of prepare() that need nothing to be made.
-  Result<void> check(const BoxRequest& request, const std::optional<KnownPlaces>& known = {});
+  // The plan, with something that stands for the layers, and all the refusals of prepare() that
+  // need nothing to be made.
+  Result<plan::LaunchPlan> explain(const BoxRequest& request,
+                                   const std::optional<KnownPlaces>& known = {});
   // Which part of a request that was refused is to blame by itself.
   RequestFault find_fault(const BoxRequest& request);
   // What is known of the host is read again, by the next who needs it: something was not as
   // planned.
   void forget_facts();
 
+  // The directory of the layers, made and opened by the first call.
+  Result<std::shared_ptr<const workspace::LayerRoot>> layer_root();
+  // The same after it was opened.
   const workspace::LayerRoot& layers() const { return *layers_; }
   // The policy of a choice, written out as a document that means the same; empty: none was chosen.
   Result<std::string> policy_document(const PolicyChoice& choice);
@@ -175,14 +156,11 @@ class Preparer {
   Result<void> add_bind(Draft& draft, BindRequest& asked);
   Result<void> add_probe(Draft& draft);
   Result<void> add_python(Draft& draft);
-  Result<void> check_place(const Draft& draft, const plan::Workspace& place);
+  Result<void> add_caller_env(Draft& draft) const;
+  Result<plan::SandboxSpec> with_some_layers(plan::SandboxSpec spec);
+  Result<std::vector<HeldLayer>> make_layers(Draft& draft, const LayerSources& sources);
   Result<void> check_interpreter_place(const std::string& path) const;
   Result<void> make_directories(Draft& draft);
-  Result<HeldLayer> make_layer(plan::Workspace& over, const LayerSource* source,
-                               const workspace::QuotaChoice& quota);
-  Result<HeldLayer> new_layer(const plan::Workspace& over, const LayerSource* source,
-                              const workspace::QuotaChoice& quota);
-  Result<HeldLayer> old_layer(const plan::Workspace& over, const std::string& id);
 
   PreparerSettings settings_;
   HiddenPlaces hidden_;

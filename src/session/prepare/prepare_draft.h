@@ -1,4 +1,4 @@
-// What preparing passes on from one part to the next; no business of anybody else.
+// What the parts of preparing pass on to each other. For prepare*.cpp alone.
 #pragma once
 
 #include "plan/spec.h"
@@ -16,8 +16,8 @@ struct Preparer::Draft {
   std::optional<KnownPlaces> known;  // of a request that was prepared before
   plan::SandboxSpec spec;
   std::vector<WorkspaceInfo> workspaces;
-  std::vector<std::size_t> missing;  // workspaces whose directory is to be made
-  std::optional<policy::WorkspaceMode> most;
+  std::vector<std::size_t> missing;          // workspaces whose directory is to be made
+  std::optional<WorkspaceMode> policy_mode;  // the most it allows, and what it means by default
   std::optional<PolicyOrigin> origin;
   std::shared_ptr<const policy::PolicySet> policies;
   std::optional<PythonPlan> python;

@@ -33,7 +33,7 @@ Result<authority::AuthoritySet> expanded(const policy::Policy& chosen) {
   return policy::expand_patterns(chosen, lister);
 }
 
-// Somebody else's box may have put a link where a path of the policy was. Of a request that was
+// Another box may have put a link where a path of the policy was. Of a request that was
 // prepared before, each still means itself, or leads where it led then.
 Result<void> check_known_links(const PolicyChoice& choice, const host::ResolvedAuthority& found) {
   for (const auto& [path, real] : found.links) {
@@ -75,7 +75,8 @@ Result<policy::CompiledPolicy> Preparer::find_policy(Draft& draft) {
     }
   }
   if (reference.kind == policy::Reference::Kind::Template) {
-    if (policy::find_template(reference.source) == nullptr) {
+    const bool is_known = policy::find_template(reference.source) != nullptr;
+    if (!is_known && settings_.policy_files == PolicyFiles::Refused) {
       return fail(Code::NotFound, "there is no policy '{}'", reference.source);
     }
     return find_template(choice.name);
@@ -106,17 +107,17 @@ Result<void> Preparer::apply_policy(Draft& draft) {
   }
   plan::SandboxSpec& spec = draft.spec;
   if (chosen.backend) {
-    const auto backend = static_cast<plan::Backend>(*chosen.backend);
-    if (draft.asked.backend && *draft.asked.backend != backend) {
-      return fail(Code::Denied, "the policy asks for backend {}", policy::to_text(*chosen.backend));
+    if (draft.asked.backend && *draft.asked.backend != *chosen.backend) {
+      return fail(Code::Denied, "backend {}: the policy asks for backend {}",
+                  to_text(*draft.asked.backend), to_text(*chosen.backend));
     }
-    spec.backend = backend;
+    spec.backend = *chosen.backend;
   }
   if (chosen.cpus_milli) {
     spec.cpus_milli = std::min(spec.cpus_milli.value_or(*chosen.cpus_milli), *chosen.cpus_milli);
   }
   spec.waived.insert(chosen.waived.begin(), chosen.waived.end());
-  draft.most = chosen.workspace;
+  draft.policy_mode = chosen.workspace;
   TRY(const authority::AuthoritySet set, expanded(chosen));
   TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
   if (draft.known) {
@@ -133,11 +134,10 @@ Result<void> Preparer::apply_policy(Draft& draft) {
 RequestFault Preparer::find_fault(const BoxRequest& request) {
   Draft draft;
   draft.asked = request;
-  draft.spec.backend = request.backend.value_or(plan::Backend::Process);
+  draft.spec.backend = request.backend.value_or(Backend::Process);
   if (!apply_policy(draft)) return RequestFault::Policy;
-  const bool is_missing =
-      draft.spec.backend == plan::Backend::Microvm ||
-      (draft.spec.backend == plan::Backend::Cell && !request.python.has_value());
+  const bool is_missing = draft.spec.backend == Backend::Microvm ||
+                          (draft.spec.backend == Backend::Cell && !request.python.has_value());
   return is_missing ? RequestFault::Backend : RequestFault::None;
 }
 

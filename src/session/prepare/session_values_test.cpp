@@ -7,6 +7,7 @@
 #include "session/prepare/prepare.h"
 #include "session/store/session_json.h"
 
+#include <boost/json.hpp>
 #include <gtest/gtest.h>
 
 namespace glovebox::session {
@@ -21,21 +22,24 @@ SessionRecord full_record() {
   info.state = SessionState::Dead;
   info.effective.name = "a \"name\"";
   info.effective.labels = {{"k", "v"}};
-  info.effective.workspaces = {{"/w", WorkspaceMode::Write, std::nullopt},
-                               {"/x", WorkspaceMode::Overlay, Persist::Discard}};
-  info.effective.binds = {{"/s", "/d", BindMode::Read}};
+  info.effective.workspaces = {{"/w", WorkspaceMode::Write}, {"/x", WorkspaceMode::Discard}};
+  info.effective.binds = {{"/s", "/d", WorkspaceMode::Read}};
   info.effective.policy = {"python", {}, "box", "sha256:0"};
   const std::vector<authority::Capability> memory{*authority::parse_term("memory", "64MiB")};
   info.effective.handed = *authority::AuthoritySet::granting(memory);
   info.effective.ceiling = info.effective.handed;
   info.effective.network_ceiling = authority::AuthoritySet();
   info.effective.cpus_milli = 1500;
-  info.effective.backend = plan::Backend::Process;
+  info.effective.backend = Backend::Process;
   info.effective.env = {{"HOME", ""}};
   info.effective.uid = 7;
   info.effective.idle_timeout = milliseconds(0);
   info.effective.waived = {"limit.memory"};
-  info.workspaces = {{"/w", WorkspaceMode::Write, Persist::Keep, ""}};
+  info.effective.cwd = "/w/sub";
+  info.effective.loopback = plan::Loopback::Down;
+  info.effective.published = {*plan::parse_publication("[::1]:8080:80")};
+  info.effective.resolver = "192.0.2.1";
+  info.workspaces = {{"/w", WorkspaceMode::Write, ""}};
   info.policy = plan::PolicyMark{"python", "sha256:0"};
   info.created_at = WallTime(std::chrono::nanoseconds(1'700'000'000'123'456'789));
   info.runs = 3;
@@ -159,9 +163,9 @@ TEST(BoxRequestTest, IsBounded) {
   request.name = "line\nbreak";
   EXPECT_FALSE(check_values(request));
   request.name.clear();
-  request.workspaces.resize(kMaxWorkspaces + 1, {"/w", std::nullopt, std::nullopt});
+  request.workspaces.resize(kMaxWorkspaces + 1, {"/w"});
   EXPECT_FALSE(check_values(request));
-  request.workspaces = {{"/w/../etc", std::nullopt, std::nullopt}};
+  request.workspaces = {{"/w/../etc"}};
   EXPECT_FALSE(check_values(request)) << "a path that climbs";
   request.workspaces.clear();
   request.idle_timeout = milliseconds(-1);
@@ -169,10 +173,33 @@ TEST(BoxRequestTest, IsBounded) {
 }
 
 TEST(WorkspaceModeText, BothWays) {
-  for (const auto mode : {WorkspaceMode::Overlay, WorkspaceMode::Write, WorkspaceMode::Read}) {
+  for (const auto mode : {WorkspaceMode::Read, WorkspaceMode::Discard, WorkspaceMode::Overlay,
+                          WorkspaceMode::Write}) {
     EXPECT_EQ(*parse_workspace_mode(to_text(mode)), mode);
   }
   EXPECT_FALSE(parse_workspace_mode("Overlay"));
+}
+
+// Version 0.1 wrote modes as numbers: 0 overlay, 1 rw, 2 ro, and for binds 0 ro, 1 rw.
+TEST(SessionDocument, OfVersion01IsRead) {
+  auto document = encode_request(full_record().info.effective);
+  ASSERT_TRUE(document);
+  const auto place = [](const char* path, int mode, boost::json::value persist) {
+    return boost::json::object{{"path", path}, {"mode", mode}, {"persist", std::move(persist)}};
+  };
+  (*document)["workspaces"] = boost::json::array{place("/a", 0, 0), place("/b", 0, 1),
+                                                 place("/c", 1, nullptr), place("/d", 2, nullptr)};
+  (*document)["binds"] =
+      boost::json::array{boost::json::object{{"source", "/s"}, {"dest", "/d"}, {"mode", 0}},
+                         boost::json::object{{"source", "/t"}, {"dest", "/e"}, {"mode", 1}}};
+  const auto request = decode_request(*document);
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->workspaces, (std::vector<WorkspaceRequest>{{"/a", WorkspaceMode::Overlay},
+                                                                {"/b", WorkspaceMode::Discard},
+                                                                {"/c", WorkspaceMode::Write},
+                                                                {"/d", WorkspaceMode::Read}}));
+  EXPECT_EQ(request->binds, (std::vector<BindRequest>{{"/s", "/d", WorkspaceMode::Read},
+                                                      {"/t", "/e", WorkspaceMode::Write}}));
 }
 
 TEST(NetworkPart, OnlyTheNetworkIsCutDown) {

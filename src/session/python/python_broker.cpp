@@ -90,7 +90,7 @@ Result<AbsolutePath> path_of(const json::object& payload) {
 // A workspace that was handed in grants what its mode says, as far as nothing denies it.
 bool is_in_workspace(const PythonPlan& plan, const AbsolutePath& path, bool is_write) {
   for (const plan::Workspace& place : plan.workspaces) {
-    const bool is_writable = place.mode != plan::Workspace::Mode::Read;
+    const bool is_writable = place.mode != WorkspaceMode::Read;
     if ((is_writable || !is_write) && host::is_within(path.text(), place.path_inside())) {
       return true;
     }

@@ -401,7 +401,7 @@ Result<void> PythonHost::take_word(PythonWord word, const PythonHead& scanned,
 }
 
 Result<void> PythonHost::take_opened() {
-  if (plan_.backend != plan::Backend::Cell || std::exchange(is_open_, true)) {
+  if (plan_.backend != Backend::Cell || std::exchange(is_open_, true)) {
     return fail(Code::Invalid, "the interpreter opened what was open");
   }
   opened_.notify();
@@ -410,7 +410,7 @@ Result<void> PythonHost::take_opened() {
 
 // A cell of a worker has ended; an interpreter of its own ends as a process does.
 Result<void> PythonHost::take_over(const json::object& head) {
-  if (plan_.backend != plan::Backend::Cell) {
+  if (plan_.backend != Backend::Cell) {
     return fail(Code::Invalid, "the interpreter is no worker of cells");
   }
   const std::string reason = text_of(head, "reason");
@@ -499,10 +499,10 @@ void PythonHost::take_stray(std::string_view text) {
 void PythonHost::worker_over(const PythonExit& exit) {
   if (end_) return;
   // A cell that was not to blame, or not known to be, goes on elsewhere.
-  const bool is_innocent = plan_.backend == plan::Backend::Cell && worker_->culprit() != number_;
+  const bool is_innocent = plan_.backend == Backend::Cell && worker_->culprit() != number_;
   if (!is_innocent || !callbacks_.on_worker_lost || !callbacks_.on_worker_lost()) {
     const bool is_killed = exit.sentence.empty() && exit.code == 128 + SIGKILL;
-    if (!is_killed || plan_.backend == plan::Backend::Cell || !callbacks_.on_end) {
+    if (!is_killed || plan_.backend == Backend::Cell || !callbacks_.on_end) {
       return close(end_of(exit));
     }
     // By whom, the launcher knows: the session hears of it, and closes this with the reason.

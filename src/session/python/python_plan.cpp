@@ -30,10 +30,10 @@ using authority::Rule;
 
 // Kept by the Python host or out here, and no part of the box: the kernel cannot tell them from
 // what any program does, or the box is not this cell's alone.
-bool is_for_host(const Capability& capability, plan::Backend backend) {
+bool is_for_host(const Capability& capability, Backend backend) {
   if (const auto budget = authority::find_budget(capability)) {
     return budget->kind == BudgetKind::Cpu || budget->kind == BudgetKind::Wall ||
-           (budget->kind == BudgetKind::Output && backend == plan::Backend::Cell);
+           (budget->kind == BudgetKind::Output && backend == Backend::Cell);
   }
   return std::holds_alternative<authority::Import>(capability) ||
          std::holds_alternative<authority::Subprocess>(capability) ||
@@ -89,7 +89,7 @@ Result<void> show(const std::string& path, plan::SandboxSpec& spec) {
   TRY(host::PathFacts facts, host::look_up(path));
   if (facts.path == "/") return fail(Code::Invalid, "an interpreter of the root directory itself");
   plan::Workspace place;
-  place.mode = plan::Workspace::Mode::Read;
+  place.mode = WorkspaceMode::Read;
   if (facts.path != path) place.inside = path;
   place.at = std::move(facts);
   spec.workspaces.push_back(std::move(place));
@@ -158,7 +158,7 @@ void add_rule(const Rule& rule, json::array& paths, json::array& imports) {
 void add_workspaces(const PythonPlan& plan, json::array& paths) {
   for (const plan::Workspace& place : plan.workspaces) {
     paths.push_back(words({"allow", "read", place.path_inside()}));
-    if (place.mode == plan::Workspace::Mode::Read) continue;
+    if (place.mode == WorkspaceMode::Read) continue;
     paths.push_back(words({"allow", "write", place.path_inside()}));
   }
 }
@@ -193,7 +193,7 @@ bool is_network(const Capability& capability) {
 Result<PythonPlan> plan_python(const BoxRequest& request, const std::string& extension,
                                plan::SandboxSpec& spec) {
   const PythonRequest& python = *request.python;
-  if (spec.backend == plan::Backend::Microvm) {
+  if (spec.backend == Backend::Microvm) {
     return fail(Code::Unsupported, "backend 'microvm' has no Python host; use process or cell");
   }
   if (python.preload.size() > kMaxPreloads) {
@@ -211,7 +211,7 @@ Result<PythonPlan> plan_python(const BoxRequest& request, const std::string& ext
   if (const auto wall = spec.authority.budget(BudgetKind::Wall)) {
     plan.wall = std::chrono::milliseconds(static_cast<std::int64_t>(*wall));
   }
-  if (plan.backend == plan::Backend::Cell) {
+  if (plan.backend == Backend::Cell) {
     plan.output_bytes = spec.authority.budget(BudgetKind::Output);
   }
   TRY_VOID(take_secrets(plan, spec));
@@ -219,7 +219,7 @@ Result<PythonPlan> plan_python(const BoxRequest& request, const std::string& ext
   std::erase_if(rules,
                 [&](const Rule& rule) { return is_for_host(rule.capability, plan.backend); });
   TRY(spec.authority, authority::AuthoritySet::from_rules(rules));
-  spec.backend = plan::Backend::Process;
+  spec.backend = Backend::Process;
   if (spec.workspaces.empty()) spec.cwd = std::string(plan::kHomeInside);
   TRY_VOID(show_interpreter(plan, spec));
   return plan;
@@ -242,7 +242,7 @@ std::vector<std::string> python_command(const PythonPlan& plan) {
       "glovebox_host.main(sys.argv[1], sys.argv[2], sys.argv[3], tuple(sys.argv[4:]))";
   // Paths are UTF-8 in any locale: so the guard reads them.
   std::vector<std::string> command;
-  if (plan.backend == plan::Backend::Cell) {
+  if (plan.backend == Backend::Cell) {
     // The C library's malloc tells the size of a block, which counting by cell needs. Options that
     // shut out variables would shut out this one: the others are taken away by name.
     command = {"/usr/bin/env",

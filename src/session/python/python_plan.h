@@ -21,7 +21,7 @@ struct PythonPlan {
   std::string interpreter;           // as the box sees it
   std::string environment;           // of a virtual environment its directory
   std::vector<std::string> preload;  //
-  plan::Backend backend = plan::Backend::Process;
+  Backend backend = Backend::Process;
   // Everything the cell may do; the box is held to the part that the kernel can tell.
   authority::AuthoritySet authority;
   std::vector<plan::Workspace> workspaces;

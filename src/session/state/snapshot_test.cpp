@@ -65,12 +65,11 @@ Snapshot full_snapshot() {
   BoxRequest& spec = snapshot.spec;
   spec.name = "a \"name\"";
   spec.labels = {{"k", "v"}};
-  spec.workspaces = {{"/w", WorkspaceMode::Overlay, Persist::Keep},
-                     {"/x", WorkspaceMode::Read, std::nullopt}};
-  spec.binds = {{"/s", "/d", BindMode::Read}};
+  spec.workspaces = {{"/w", WorkspaceMode::Overlay}, {"/x", WorkspaceMode::Read}};
+  spec.binds = {{"/s", "/d", WorkspaceMode::Read}};
   spec.policy = {"python", "version: 1\nallow: []\n", "", "sha256:0"};
   spec.cpus_milli = 1500;
-  spec.backend = plan::Backend::Process;
+  spec.backend = Backend::Process;
   spec.env = {{"TOKEN", "value with \n line"}, {"EMPTY", ""}};
   spec.uid = 7;
   spec.gid = 8;

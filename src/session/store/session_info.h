@@ -49,9 +49,11 @@ struct SessionEnd {
 struct WorkspaceInfo {
   std::string path;  // resolved
   WorkspaceMode mode = WorkspaceMode::Overlay;
-  Persist persist = Persist::Keep;
-  std::string layer_id;              // empty: it has none
+  std::string layer_id{};            // empty: it has none
   std::vector<std::string> below{};  // the frozen layers that it stands on, the topmost first
+  std::string inside{};              // its path in the box, if that is another
+
+  const std::string& path_inside() const { return inside.empty() ? path : inside; }
   friend bool operator==(const WorkspaceInfo&, const WorkspaceInfo&) = default;
 };
 

@@ -4,6 +4,8 @@
 
 #include <boost/json.hpp>
 
+#include <array>
+
 namespace glovebox::session {
 namespace {
 
@@ -58,17 +60,64 @@ std::vector<plan::Guarantee> decode_guarantees(const json::value& value) {
   return lines;
 }
 
+// Modes are words. Version 0.1 wrote numbers, in another order, and said beside them whether a
+// layer was kept.
+using Modes = std::array<WorkspaceMode, 3>;
+constexpr Modes kOldModes{WorkspaceMode::Overlay, WorkspaceMode::Write, WorkspaceMode::Read};
+constexpr Modes kOldBindModes{WorkspaceMode::Read, WorkspaceMode::Write, WorkspaceMode::Write};
+
+WorkspaceMode decode_word(const json::value& value, const Modes& old) {
+  if (!value.is_string()) return old.at(json::value_to<std::size_t>(value));
+  const auto mode = parse_workspace_mode(std::string_view(value.as_string()));
+  if (!mode) throw std::out_of_range(mode.error().message);
+  return *mode;
+}
+WorkspaceMode decode_mode(const json::object& object) {
+  const WorkspaceMode mode = decode_word(object.at("mode"), kOldModes);
+  const json::value* persist = object.if_contains("persist");
+  const bool is_discarded = persist != nullptr && persist->is_int64() && persist->as_int64() == 1;
+  return is_discarded && mode == WorkspaceMode::Overlay ? WorkspaceMode::Discard : mode;
+}
+WorkspaceMode decode_bind_mode(const json::object& object) {
+  return decode_word(object.at("mode"), kOldBindModes);
+}
+
+// What a box is like beside what it may do. Members are there when they say something.
+void encode_surroundings(const BoxRequest& request, json::object& object) {
+  if (request.cwd) object["cwd"] = *request.cwd;
+  if (request.loopback == plan::Loopback::Down) object["no_loopback"] = true;
+  if (!request.resolver.empty()) object["resolver"] = request.resolver;
+  json::array published;
+  for (const plan::Publication& port : request.published) {
+    published.push_back(json::value(plan::to_text(port)));
+  }
+  if (!published.empty()) object["publish"] = std::move(published);
+}
+Result<void> decode_surroundings(const json::object& object, BoxRequest& request) {
+  if (object.contains("cwd")) request.cwd = text(object, "cwd");
+  if (object.contains("no_loopback")) request.loopback = plan::Loopback::Down;
+  if (object.contains("resolver")) request.resolver = text(object, "resolver");
+  const json::value* published = object.if_contains("publish");
+  if (published == nullptr) return {};
+  for (const json::value& port : published->as_array()) {
+    TRY(plan::Publication parsed, plan::parse_publication(json::value_to<std::string>(port)));
+    request.published.push_back(std::move(parsed));
+  }
+  return {};
+}
+
 json::object encode_places(const BoxRequest& request) {
   json::array workspaces;
   for (const WorkspaceRequest& one : request.workspaces) {
-    workspaces.push_back(json::object{{"path", one.path},
-                                      {"mode", optional_number(one.mode)},
-                                      {"persist", optional_number(one.persist)}});
+    json::object object{{"path", one.path}, {"mode", nullptr}};
+    if (one.mode) object["mode"] = to_text(*one.mode);
+    if (one.if_missing == IfMissing::Refuse) object["must_exist"] = true;
+    workspaces.push_back(std::move(object));
   }
   json::array binds;
   for (const BindRequest& one : request.binds) {
     binds.push_back(
-        json::object{{"source", one.source}, {"dest", one.dest}, {"mode", number(one.mode)}});
+        json::object{{"source", one.source}, {"dest", one.dest}, {"mode", to_text(one.mode)}});
   }
   return {{"workspaces", std::move(workspaces)}, {"binds", std::move(binds)}};
 }
@@ -91,7 +140,7 @@ Result<json::object> encode_request(const BoxRequest& request) {
   if (request.network_ceiling) {
     TRY(object["network_ceiling"], authority::to_json(*request.network_ceiling));
   }
-  if (request.most_workspace) object["most_workspace"] = number(*request.most_workspace);
+  if (request.most_workspace) object["most_workspace"] = to_text(*request.most_workspace);
   object["cpus_milli"] = optional_number(request.cpus_milli);
   object["backend"] = optional_number(request.backend);
   json::array env;
@@ -104,6 +153,7 @@ Result<json::object> encode_request(const BoxRequest& request) {
   object["hostname"] = request.hostname;
   object["waived"] = json::value_from(request.waived);
   object["prove"] = request.prove;
+  encode_surroundings(request, object);
   if (request.python) {
     object["python"] = json::object{{"interpreter", request.python->interpreter},
                                     {"preload", json::value_from(request.python->preload)}};
@@ -118,16 +168,13 @@ void decode_places(const json::object& object, BoxRequest& request) {
     const json::object& one = value.as_object();
     WorkspaceRequest workspace;
     workspace.path = text(one, "path");
-    if (!one.at("mode").is_null()) workspace.mode = to_enum(one.at("mode"), WorkspaceMode::Read);
-    if (!one.at("persist").is_null()) {
-      workspace.persist = to_enum(one.at("persist"), Persist::Discard);
-    }
+    if (!one.at("mode").is_null()) workspace.mode = decode_mode(one);
+    if (one.contains("must_exist")) workspace.if_missing = IfMissing::Refuse;
     request.workspaces.push_back(std::move(workspace));
   }
   for (const json::value& value : object.at("binds").as_array()) {
     const json::object& one = value.as_object();
-    request.binds.push_back(
-        {text(one, "source"), text(one, "dest"), to_enum(one.at("mode"), BindMode::Write)});
+    request.binds.push_back({text(one, "source"), text(one, "dest"), decode_bind_mode(one)});
   }
 }
 
@@ -151,11 +198,11 @@ Result<BoxRequest> decode_request(const json::object& object) {
     TRY(request.network_ceiling, authority::set_from_json(*network));
   }
   if (const json::value* most = object.if_contains("most_workspace")) {
-    request.most_workspace = to_enum(*most, WorkspaceMode::Read);
+    request.most_workspace = decode_word(*most, kOldModes);
   }
   request.cpus_milli = to_optional<std::uint64_t>(object.at("cpus_milli"));
   if (!object.at("backend").is_null()) {
-    request.backend = to_enum(object.at("backend"), plan::Backend::Microvm);
+    request.backend = to_enum(object.at("backend"), Backend::Microvm);
   }
   for (const json::value& name : object.at("env").as_array()) {
     request.env.push_back({json::value_to<std::string>(name), {}});
@@ -173,6 +220,7 @@ Result<BoxRequest> decode_request(const json::object& object) {
   request.hostname = text(object, "hostname");
   request.waived = json::value_to<std::set<std::string>>(object.at("waived"));
   if (const json::value* prove = object.if_contains("prove")) request.prove = prove->as_bool();
+  TRY_VOID(decode_surroundings(object, request));
   return request;
 }
 
@@ -202,10 +250,10 @@ json::array encode(const std::vector<WorkspaceInfo>& workspaces) {
   json::array list;
   for (const WorkspaceInfo& one : workspaces) {
     list.push_back(json::object{{"path", one.path},
-                                {"mode", number(one.mode)},
-                                {"persist", number(one.persist)},
+                                {"mode", to_text(one.mode)},
                                 {"layer", one.layer_id},
-                                {"below", json::value_from(one.below)}});
+                                {"below", json::value_from(one.below)},
+                                {"inside", one.inside}});
   }
   return list;
 }
@@ -213,11 +261,11 @@ std::vector<WorkspaceInfo> decode_workspaces(const json::value& value) {
   std::vector<WorkspaceInfo> list;
   for (const json::value& entry : value.as_array()) {
     const json::object& one = entry.as_object();
-    list.push_back({text(one, "path"), to_enum(one.at("mode"), WorkspaceMode::Read),
-                    to_enum(one.at("persist"), Persist::Discard), text(one, "layer")});
+    list.push_back({text(one, "path"), decode_mode(one), text(one, "layer")});
     if (const json::value* below = one.if_contains("below")) {
       list.back().below = json::value_to<std::vector<std::string>>(*below);
     }
+    if (one.contains("inside")) list.back().inside = text(one, "inside");
   }
   return list;
 }

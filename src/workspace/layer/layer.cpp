@@ -70,10 +70,10 @@ Result<void> fill_layer(BorrowedFd dir, const LayerFacts& facts, const Base& bas
 // Where the upper is, when it is not in the layer's directory.
 Result<void> make_backing(const LayerRoot& root, BorrowedFd dir, const std::string& draft,
                           const LayerRequest& request, const LayerFacts& facts, unsigned mode) {
-  if (request.quota.backing == Backing::Tmpfs) {
+  if (request.quota.backing == plan::LayerBacking::Memory) {
     return open_file_at(dir, kInMemory, O_WRONLY | O_CREAT | O_EXCL, 0600).map([](auto&&) {});
   }
-  if (request.quota.backing != Backing::LoopImage) return {};
+  if (request.quota.backing != plan::LayerBacking::Image) return {};
   return make_image(fmt::format("{}/{}/{}", root.path, draft, kImage),
                     {.bytes = request.quota.bytes,
                      .inodes = request.quota.inodes,
@@ -82,22 +82,22 @@ Result<void> make_backing(const LayerRoot& root, BorrowedFd dir, const std::stri
                      .upper_mode = mode});
 }
 
-Result<Backing> read_backing(BorrowedFd dir) {
+Result<plan::LayerBacking> read_backing(BorrowedFd dir) {
   TRY(const Node image, look(dir, kImage));
-  if (image.exists()) return Backing::LoopImage;
+  if (image.exists()) return plan::LayerBacking::Image;
   TRY(const Node memory, look(dir, kInMemory));
-  return memory.exists() ? Backing::Tmpfs : Backing::Directory;
+  return memory.exists() ? plan::LayerBacking::Memory : plan::LayerBacking::Directory;
 }
 
 // What a layer stands on, and what is put into it, is read from its directory.
 Result<void> check_stack(const LayerRoot& root, const LayerRequest& request) {
-  if (request.fill && request.quota.backing != Backing::Directory) {
+  if (request.fill && request.quota.backing != plan::LayerBacking::Directory) {
     return fail(Code::Unsupported, "a layer with a budget cannot begin with something in it");
   }
   for (const std::string& id : request.below) {
     TRY(const UniqueFd dir, open_file_at(root.dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-    TRY(const Backing backing, read_backing(dir));
-    if (backing == Backing::Directory) continue;
+    TRY(const plan::LayerBacking backing, read_backing(dir));
+    if (backing == plan::LayerBacking::Directory) continue;
     return fail(Code::Unsupported, "layer {} has a budget, and nothing can stand on it: it is a {}",
                 id, to_text(backing));
   }
@@ -110,7 +110,7 @@ Result<Layer> open_by_id(const LayerRoot& root, const std::string& id) {
   TRY(LayerFacts facts, decode_facts(facts_text));
   TRY(const std::string base_text, read_file_at(dir, "base.json", kLargestRecord));
   TRY(Base base, decode_base(base_text));
-  TRY(const Backing backing, read_backing(dir));
+  TRY(const plan::LayerBacking backing, read_backing(dir));
   return Layer(std::move(dir), fmt::format("{}/{}", root.path, id), std::move(facts),
                std::move(base), backing);
 }
@@ -205,20 +205,20 @@ Result<Layer> open_layer(const LayerRoot& root, std::string_view id) {
 
 Result<void> Layer::leave_memory() {
   if (::unlinkat(dir_.get(), kInMemory, 0) != 0) return fail_os(errno, "leave memory");
-  backing_ = Backing::Directory;
+  backing_ = plan::LayerBacking::Directory;
   memory_.reset();
   return {};
 }
 
 Result<UniqueFd> Layer::open_upper() const {
   if (memory_) return open_file_at(memory_, ".", O_RDONLY | O_DIRECTORY);
-  if (backing_ == Backing::Tmpfs) {
+  if (backing_ == plan::LayerBacking::Memory) {
     return fail(Code::NotFound,
                 "what was written into layer {} was in memory, and is gone with the process that "
                 "held it",
                 facts_.id);
   }
-  if (backing_ == Backing::LoopImage) {
+  if (backing_ == plan::LayerBacking::Image) {
     TRY(const UniqueFd image, launch::open_image(mount_path()));
     TRY(const UniqueFd mount, launch::mount_image(image));
     return open_file_at(mount, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

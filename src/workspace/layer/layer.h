@@ -61,7 +61,7 @@ struct LayerRequest {
 // An open layer. Move-only: it holds the layer's directory.
 class Layer {
  public:
-  Layer(UniqueFd dir, std::string path, LayerFacts facts, Base base, Backing backing)
+  Layer(UniqueFd dir, std::string path, LayerFacts facts, Base base, plan::LayerBacking backing)
       : dir_(std::move(dir)),
         path_(std::move(path)),
         facts_(std::move(facts)),
@@ -71,18 +71,18 @@ class Layer {
   const LayerFacts& facts() const { return facts_; }
   const Base& base() const { return base_; }
   BorrowedFd dir() const { return dir_; }
-  Backing backing() const { return backing_; }
+  plan::LayerBacking backing() const { return backing_; }
 
   // For the mount. It belongs to the owner of `upper`, who need not be the layer's.
   std::string mount_path() const {
-    return path_ + (backing_ == Backing::LoopImage ? "/image" : "/box");
+    return path_ + (backing_ == plan::LayerBacking::Image ? "/image" : "/box");
   }
   std::string upper_path() const { return mount_path() + "/upper"; }
   std::string work_path() const { return mount_path() + "/work"; }
 
   // Of a layer in memory: what the box handed out. Without it such a layer cannot be read.
   void use_memory(UniqueFd upper) {
-    if (backing_ == Backing::Tmpfs) memory_ = std::move(upper);
+    if (backing_ == plan::LayerBacking::Memory) memory_ = std::move(upper);
   }
   // Code::NotFound when the layer lay in memory and that is gone.
   Result<UniqueFd> open_upper() const;
@@ -110,7 +110,7 @@ class Layer {
   std::string path_{};
   LayerFacts facts_;
   Base base_;
-  Backing backing_;
+  plan::LayerBacking backing_;
   UniqueFd memory_;
 };
 

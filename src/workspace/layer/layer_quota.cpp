@@ -5,32 +5,21 @@
 #include <unistd.h>
 
 namespace glovebox::workspace {
-namespace {
 
 using authority::BudgetKind;
-
-plan::LayerBacking to_plan(Backing backing) {
-  switch (backing) {
-    case Backing::Directory: return plan::LayerBacking::Directory;
-    case Backing::Tmpfs: return plan::LayerBacking::Memory;
-    case Backing::LoopImage: return plan::LayerBacking::Image;
-  }
-  return plan::LayerBacking::Directory;
-}
-
-}  // namespace
 
 Result<QuotaChoice> choose_for(const std::string& layer_root, plan::SandboxSpec& spec) {
   QuotaAsked asked;
   asked.layers = 0;
   for (const plan::Workspace& place : spec.workspaces) {
-    if (place.mode == plan::Workspace::Mode::Overlay) ++asked.layers;
+    if (place.mode == WorkspaceMode::Overlay) ++asked.layers;
   }
   asked.bytes = spec.authority.budget(BudgetKind::Disk).value_or(0);
   asked.inodes = spec.authority.budget(BudgetKind::Inodes).value_or(0);
   const bool is_bounded = asked.bytes != 0 || asked.inodes != 0;
   if (asked.layers == 0 || !is_bounded || spec.waived.contains("limit.disk")) {
-    return QuotaChoice{.backing = Backing::Directory, .why = "there is nothing to bound"};
+    return QuotaChoice{.backing = plan::LayerBacking::Directory,
+                       .why = "there is nothing to bound"};
   }
   TRY(const QuotaFacts facts, read_quota_facts(layer_root));
   TRY(QuotaChoice choice, choose_quota(facts, asked));
@@ -38,27 +27,11 @@ Result<QuotaChoice> choose_for(const std::string& layer_root, plan::SandboxSpec&
   return choice;
 }
 
-Result<Layer> make_layer_over(const LayerRoot& root, const QuotaChoice& quota,
-                              plan::Workspace& over) {
-  LayerRequest request;
-  request.origin = over.at.path;
-  request.quota = quota;
-  TRY(request.after, newest_layer_time(root));
-  if (::geteuid() == 0) {
-    // What the box makes belongs to the workspace's owner, as the box's user does.
-    request.upper_uid = over.at.owner;
-    request.upper_gid = over.at.group;
-  }
-  TRY(Layer layer, make_layer(root, request));
-  TRY_VOID(plan_layer(layer, over));
-  return layer;
-}
-
 Result<void> plan_layer(const Layer& layer, plan::Workspace& over) {
   TRY(over.layer, host::look_up(layer.mount_path()));
   over.layer->owner = layer.facts().upper_uid;
   over.layer->group = layer.facts().upper_gid;
-  over.backing = to_plan(layer.backing());
+  over.backing = layer.backing();
   for (const std::string& id : layer.facts().below) {
     TRY(host::PathFacts frozen, host::look_up(layer.frozen_path(id)));
     over.frozen.push_back(std::move(frozen));
@@ -68,14 +41,14 @@ Result<void> plan_layer(const Layer& layer, plan::Workspace& over) {
 }
 
 void plan_some_layer(const QuotaChoice& quota, plan::Workspace& over) {
-  const bool is_image = quota.backing == Backing::LoopImage;
+  const bool is_image = quota.backing == plan::LayerBacking::Image;
   over.layer = host::PathFacts{.path = "/(a layer)",
                                .kind = is_image ? host::PathKind::File : host::PathKind::Directory,
                                .device = 0,
                                .inode = 0,
                                .owner = over.at.owner,
                                .group = over.at.group};
-  over.backing = to_plan(quota.backing);
+  over.backing = quota.backing;
 }
 
 }  // namespace glovebox::workspace

@@ -12,10 +12,6 @@ namespace glovebox::workspace {
 // allows, the spec is told so. Without an overlay, or with the budget waived, a Directory.
 Result<QuotaChoice> choose_for(const std::string& layer_root, plan::SandboxSpec& spec);
 
-// A fresh layer over one workspace, which is then planned with it.
-Result<Layer> make_layer_over(const LayerRoot& root, const QuotaChoice& quota,
-                              plan::Workspace& over);
-
 // The workspace is planned with that layer, and the frozen ones that it stands on.
 Result<void> plan_layer(const Layer& layer, plan::Workspace& over);
 

@@ -177,7 +177,7 @@ Result<Unsettled> copy_upper(const Layer& layer, BorrowedFd memory, BorrowedFd b
 
 Result<Unsettled> settle_as(Layer& layer, std::optional<BorrowedFd> memory, OnMisfit on_misfit) {
   Unsettled left_out;
-  if (layer.backing() != Backing::Tmpfs) return left_out;
+  if (layer.backing() != plan::LayerBacking::Memory) return left_out;
   TRY(const UniqueFd box, open_file_at(layer.dir(), "box", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (memory) {
     TRY_VOID(remove_tree(box, kDraft));

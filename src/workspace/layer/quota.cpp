@@ -21,33 +21,34 @@ std::string missing_for_image(const QuotaFacts& facts, const QuotaAsked& asked) 
 
 }  // namespace
 
-std::string_view to_text(Backing backing) {
+std::string_view to_text(plan::LayerBacking backing) {
   switch (backing) {
-    case Backing::Directory: return "directory";
-    case Backing::Tmpfs: return "tmpfs";
-    case Backing::LoopImage: return "loop-image";
+    case plan::LayerBacking::Directory: return "directory";
+    case plan::LayerBacking::Memory: return "tmpfs";
+    case plan::LayerBacking::Image: return "loop-image";
   }
   return "unknown";
 }
 
 Result<QuotaChoice> choose_quota(const QuotaFacts& facts, const QuotaAsked& asked) {
   if (asked.bytes == 0 && asked.inodes == 0) {
-    return QuotaChoice{.backing = Backing::Directory, .why = "no limit was asked for"};
+    return QuotaChoice{.backing = plan::LayerBacking::Directory, .why = "no limit was asked for"};
   }
   const std::uint64_t wanted = asked.bytes != 0 ? asked.bytes : kUsualQuota;
   const std::uint64_t least = std::min(wanted, kLeastQuota);
   const std::uint64_t in_memory =
       facts.has_overlay_on_tmpfs ? std::min(wanted, facts.memory_available / kTmpfsShare) : 0;
   if (wanted <= kSmallQuota && in_memory == wanted) {
-    return QuotaChoice{Backing::Tmpfs, wanted, asked.inodes, "small enough for memory"};
+    return QuotaChoice{plan::LayerBacking::Memory, wanted, asked.inodes, "small enough for memory"};
   }
   const std::uint64_t free = facts.layer_filesystem_free;
   const std::uint64_t on_disk = std::min(wanted, free - free / kDiskReserveShare);
   if (can_make_image(facts, asked) && on_disk >= least) {
-    return QuotaChoice{Backing::LoopImage, on_disk, asked.inodes, "root can mount an image"};
+    return QuotaChoice{plan::LayerBacking::Image, on_disk, asked.inodes, "root can mount an image"};
   }
   if (in_memory >= least) {
-    return QuotaChoice{Backing::Tmpfs, in_memory, asked.inodes, "no image can be mounted"};
+    return QuotaChoice{plan::LayerBacking::Memory, in_memory, asked.inodes,
+                       "no image can be mounted"};
   }
   return fail(Code::Unsupported,
               "a disk budget of {} cannot be kept for a layer here: {} of memory are available, of "

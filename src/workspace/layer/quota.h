@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "plan/spec.h"
 
 #include <cstdint>
 #include <string>
@@ -32,16 +33,10 @@ struct QuotaAsked {
   std::size_t layers = 1;    // that share the limit
 };
 
-enum class Backing : std::uint8_t {
-  Directory,  // no limit: the upper is a directory of the layer
-  Tmpfs,      // in the box's private memory, bounded together with the rest of that
-  LoopImage,  // a sparse ext4 image, loop-mounted; root only
-};
-
-std::string_view to_text(Backing backing);
+std::string_view to_text(plan::LayerBacking backing);
 
 struct QuotaChoice {
-  Backing backing = Backing::Directory;
+  plan::LayerBacking backing = plan::LayerBacking::Directory;
   std::uint64_t bytes = 0;   // what is kept: as asked, or less
   std::uint64_t inodes = 0;  // 0: what is usual for so many bytes
   std::string why{};

@@ -21,14 +21,14 @@ QuotaFacts root_host() {
 }
 
 TEST(Quota, WithoutALimitTheUpperIsADirectory) {
-  EXPECT_EQ(choose_quota(user_host(), {})->backing, Backing::Directory);
+  EXPECT_EQ(choose_quota(user_host(), {})->backing, plan::LayerBacking::Directory);
 }
 
 TEST(Quota, ASmallLimitIsInMemoryForEverybody) {
   for (const QuotaFacts& facts : {user_host(), root_host()}) {
     const auto choice = choose_quota(facts, {.bytes = kMiB, .inodes = 5000});
     ASSERT_TRUE(choice);
-    EXPECT_EQ(choice->backing, Backing::Tmpfs);
+    EXPECT_EQ(choice->backing, plan::LayerBacking::Memory);
     EXPECT_EQ(choice->bytes, kMiB);
     EXPECT_EQ(choice->inodes, 5000u);
   }
@@ -37,14 +37,14 @@ TEST(Quota, ASmallLimitIsInMemoryForEverybody) {
 TEST(Quota, ALargeLimitIsAnImageForRoot) {
   const auto choice = choose_quota(root_host(), {.bytes = 20 * kGiB});
   ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->backing, Backing::LoopImage);
+  EXPECT_EQ(choice->backing, plan::LayerBacking::Image);
   EXPECT_EQ(choice->bytes, 20 * kGiB);
 }
 
 TEST(Quota, NoMoreIsPromisedThanThereIs) {
   const auto memory = choose_quota(user_host(), {.bytes = 20 * kGiB});
   ASSERT_TRUE(memory);
-  EXPECT_EQ(memory->backing, Backing::Tmpfs);
+  EXPECT_EQ(memory->backing, plan::LayerBacking::Memory);
   EXPECT_EQ(memory->bytes, 2 * kGiB);
   const auto disk = choose_quota(root_host(), {.bytes = 200 * kGiB});
   ASSERT_TRUE(disk);
@@ -54,11 +54,12 @@ TEST(Quota, NoMoreIsPromisedThanThereIs) {
 TEST(Quota, WithoutLoopDevicesOrMkfsOrWithSeveralLayersRootUsesMemory) {
   QuotaFacts facts = root_host();
   facts.has_loop_devices = false;
-  EXPECT_EQ(choose_quota(facts, {.bytes = kGiB})->backing, Backing::Tmpfs);
+  EXPECT_EQ(choose_quota(facts, {.bytes = kGiB})->backing, plan::LayerBacking::Memory);
   facts = root_host();
   facts.has_mkfs_ext4 = false;
-  EXPECT_EQ(choose_quota(facts, {.bytes = kGiB})->backing, Backing::Tmpfs);
-  EXPECT_EQ(choose_quota(root_host(), {.bytes = kGiB, .layers = 2})->backing, Backing::Tmpfs);
+  EXPECT_EQ(choose_quota(facts, {.bytes = kGiB})->backing, plan::LayerBacking::Memory);
+  EXPECT_EQ(choose_quota(root_host(), {.bytes = kGiB, .layers = 2})->backing,
+            plan::LayerBacking::Memory);
 }
 
 TEST(Quota, ALimitOnFilesAloneBoundsTheBytesToo) {
