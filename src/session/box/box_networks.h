@@ -1,4 +1,5 @@
-// The network of all boxes that have one: a connect broker, in the service's loop.
+// The network of all boxes that have one: a connect broker for each choice of name servers, in the
+// service's loop.
 #pragma once
 
 #include "base/result.h"
@@ -10,6 +11,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,15 +42,18 @@ class BoxNetwork {
 
 class Networks {
  public:
-  // `name_servers`: egress::BrokerSettings.
+  // `name_servers`: egress::BrokerSettings, for boxes whose plan names none.
   Networks(boost::asio::io_context& loop, std::string name_servers)
-      : name_servers_(std::move(name_servers)), watch_(loop) {}
+      : loop_(loop), name_servers_(std::move(name_servers)) {}
   Networks(const Networks&) = delete;
   Networks& operator=(const Networks&) = delete;
   ~Networks();
 
   // Makes the broker, which otherwise the first box does; to hear early that it cannot be made.
-  Result<void> open();
+  Result<void> open() {
+    TRY_VOID(broker_for(name_servers_));
+    return {};
+  }
 
   // A denial that is told, and how many like it it stands for (egress::DenialGate).
   using OnDenied = std::function<void(const egress::Denied&, std::uint64_t times)>;
@@ -59,11 +64,20 @@ class Networks {
                                           OnMustEnd on_must_end);
 
  private:
-  void watch();
+  // A broker, and the loop's watch on its descriptor.
+  struct Watched {
+    explicit Watched(boost::asio::io_context& loop) : watch(loop) {}
+    std::shared_ptr<egress::Broker> broker;
+    boost::asio::posix::stream_descriptor watch;
+  };
+  Result<std::shared_ptr<egress::Broker>> broker_for(const std::string& name_servers);
+  static void watch(const std::shared_ptr<Watched>& watched);
+  // Brokers of boxes that chose their name servers and are gone.
+  void remove_unused();
 
+  boost::asio::io_context& loop_;
   std::string name_servers_;
-  std::shared_ptr<egress::Broker> broker_;
-  boost::asio::posix::stream_descriptor watch_;
+  std::map<std::string, std::shared_ptr<Watched>> brokers_;  // by name servers
 };
 
 }  // namespace glovebox::session
