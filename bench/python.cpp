@@ -88,8 +88,8 @@ Result<Box> first_result(Managed& bench, Backend backend) {
   return box;
 }
 
-// Timed until the first result is there. Ending the session, and the time in which nobody asks and
-// the next one is made ahead, come after each and are not part of it.
+// Timed until the first result is there. Ending the session, and the time without a request in
+// which the next one is made ahead, come after each and are not part of it.
 Result<void> compare_starts(Managed& bench, int rounds) {
   const std::vector<std::string> other = {
       "/usr/bin/bwrap",   "--ro-bind", "/",  "/",  "--unshare-all", "--die-with-parent",

@@ -16,7 +16,7 @@
 
 namespace glovebox::bench {
 
-// Output that nobody looks at.
+// Output that is not looked at.
 class Ignored final : public session::OutputReader {
  public:
   boost::asio::awaitable<Result<void>> take(guest::Stream /*stream*/,
@@ -47,7 +47,7 @@ class Managed {
   ~Managed() {
     if (manager_) await(manager_->stop(session::LayerFate::Remove));
     manager_.reset();
-    std::error_code ignored;  // a directory that stays harms nobody
+    std::error_code ignored;  // a directory that stays does no harm
     std::filesystem::remove_all(place_, ignored);
   }
 
@@ -78,7 +78,7 @@ class Managed {
     loop_.restart();
     while (!is_done) loop_.run_one();
   }
-  // Lets the loop do what nobody waits for.
+  // Lets the loop do the work that no caller waits for.
   void idle(std::chrono::milliseconds time) {
     loop_.restart();
     loop_.run_for(time);

@@ -1,4 +1,4 @@
-// A first box from C++: run something that nobody vouches for, look at what it changed, take it
+// A first box from C++: run untrusted code, look at what it changed, take it
 // over.
 //
 //   first_box DIRECTORY [COMMAND]

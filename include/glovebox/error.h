@@ -1,7 +1,7 @@
 // How failure travels out of the library: Result<T> and Error.
 //
 // A function that can fail returns a Result. The error says what was tried, on what, and (where
-// there is one) the remedy, so that whoever prints it need not add anything.
+// there is one) the remedy, so that code that prints it need not add anything.
 #pragma once
 
 #include <tl/expected.hpp>

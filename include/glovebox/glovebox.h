@@ -1,4 +1,4 @@
-// Glovebox as a library: sealed boxes for code that nobody vouches for, from C++.
+// Glovebox as a library: sealed boxes for untrusted code, from C++.
 //
 //   auto supervisor = glovebox::Supervisor::open();
 //   auto session = supervisor->start({.workspaces = {{"/home/alice/project"}},
@@ -75,7 +75,7 @@ struct Request {
   std::vector<std::string> deny{};
   std::map<std::string, std::string> env{};
   double cpus = 0;  // processors to use at the most; 0: all
-  // The session ends by itself when nobody has used it for so long. Zero: never.
+  // The session ends by itself when it was not used for so long. Zero: never.
   std::chrono::milliseconds idle_timeout{0};
   // The box shows that its guarantees hold before it is handed out (some milliseconds).
   bool prove = false;

@@ -21,7 +21,7 @@ enum class Judge : std::uint8_t {
   Reloads,     // policies are read again meanwhile, broken ones too; the canaries decide
   Quiet,       // what is told outside of the refusals must stay short
   Plain,       // the probe makes odd names in one; what is listed of them must be plain text
-  Distinct,    // two boxes print what nobody may share: no line may be the same
+  Distinct,    // two boxes print what they must not share: no line may be the same
   NotStarted,  // the words are a command that must not be found
   Rejected,    // no box may be made with these options at all
 };

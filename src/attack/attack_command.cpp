@@ -79,7 +79,7 @@ class Programs {
         has_launcher_(other.has_launcher_) {}
   Programs& operator=(Programs&&) = delete;
   ~Programs() {
-    std::error_code ignored;  // at the end nobody is left to tell
+    std::error_code ignored;  // at the end there is no caller to tell
     if (!directory_.empty()) fs::remove_all(directory_, ignored);
   }
 

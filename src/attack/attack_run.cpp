@@ -181,11 +181,11 @@ bool applies(const Attack& attack, const Setting& setting) {
     const bool ours = is_about_commits(attack) || attack.judge == Judge::NotStarted ||
                       attack.judge == Judge::Rejected || attack.judge == Judge::Bounded ||
                       !attack.options.empty();
-    // Without a box these would be packets to a machine that nobody has asked.
+    // Without a box these would be packets to a machine that is not part of the test.
     const bool sends = attack.words.starts_with("ask_") || names(attack, "169.254");
     if (ours || (setting.backend == Backend::None && sends)) return false;
   }
-  // What asks for something special has a box of its own, which nobody has begun before.
+  // What asks for something special has a box of its own, which was not begun ahead (parked).
   const bool special = is_about_commits(attack) || !attack.options.empty() ||
                        attack.judge == Judge::Rejected || attack.judge == Judge::Reloads;
   if (setting.backend == Backend::Parked && special) return false;

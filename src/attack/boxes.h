@@ -20,7 +20,7 @@ std::string_view to_text(Grants grants);
 enum class Backend : std::uint8_t {
   Process,     // `glovebox run`: a box for one command
   Session,     // a box that stays, of a service; the probe is a run in it
-  Parked,      // the same, in a box that was begun before anybody asked for it
+  Parked,      // the same, in a box that was begun before its request
   Python,      // a Python session; its code starts the probe
   Cell,        // a Python session that is a cell; the box around its worker is what holds
   Mcp,         // the shell that `glovebox mcp` gives to agents

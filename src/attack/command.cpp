@@ -89,7 +89,7 @@ struct Streams {
   if (forgotten == kForgotten) ::fcntl(kForgotten, F_SETFD, 0);
   const bool have_streams = ::dup2(streams.input, 0) == 0 && ::dup2(streams.output, 1) == 1 &&
                             ::dup2(streams.output, 2) == 2;
-  // As for somebody who sits there; without that a terminal refuses keys that are pushed into it.
+  // A controlling terminal, as a user has: without it TIOCSTI is refused for another reason.
   if (::isatty(0) == 1) {
     ::setsid();
     ::ioctl(0, TIOCSCTTY, 0);
@@ -153,7 +153,7 @@ void reap_boxes() {
   siginfo_t info{};
   while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
     const auto name = read_file(fmt::format("/proc/{}/comm", info.si_pid));
-    if (!name || *name != "glovebox-init\n") return;  // one that somebody here waits for
+    if (!name || *name != "glovebox-init\n") return;  // another part of this process waits for it
     (void)reap(info.si_pid);                          // how it ended was told by its maker
     info = {};
   }

@@ -1,4 +1,4 @@
-// JSON read strictly: for documents in which every byte is somebody's authority.
+// JSON read strictly: for documents in which every byte can grant authority.
 //
 // Refused besides bad syntax: text over the bound, nesting over the bound, and an object that has
 // the same key twice. Parsers disagree on which of two counts, so a document with both would mean
@@ -25,7 +25,7 @@ struct JsonBounds {
 
 Result<boost::json::value> parse_strict_json(std::string_view text, JsonBounds bounds = {});
 
-// Reads the fields of one object by name and type, and refuses those that nobody asked for.
+// Reads the fields of one object by name and type, and refuses those that were not asked for.
 //
 //   TRY(Fields fields, Fields::of(value, "rule"));
 //   TRY(std::string_view path, fields.text("path"));

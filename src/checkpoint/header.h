@@ -6,9 +6,9 @@
 //   4 bytes   length of what follows, little-endian
 //   JSON      {"tenant":...,"policy":...,"state":[...],"key":...}
 //
-// Whoever has the file can read this, and whoever changes a byte of it can no longer open the rest:
-// all of it is authenticated with every part of the content. So the tenant can be compared before
-// the key is used, and a file of one tenant cannot be made one of another's.
+// A reader of the file can read this without the key. When a byte of it is changed, the rest can no
+// longer be opened: all of it is authenticated with every part of the content. So the tenant can be
+// compared before the key is used, and a file of one tenant cannot be made one of another's.
 #pragma once
 
 #include "base/result.h"

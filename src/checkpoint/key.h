@@ -1,4 +1,4 @@
-// The key that checkpoint files are sealed with: 32 bytes that somebody keeps.
+// The key that checkpoint files are sealed with: 32 bytes that the user keeps.
 //
 // It comes from a file or from a variable, never from a command line, where every user of the host
 // could read it.
@@ -38,11 +38,11 @@ class Key {
 
 // 32 bytes as they are, or as 64 hex digits with or without a line end.
 Result<Key> parse_key(std::string_view text);
-// Refused when anybody but its owner can read the file.
+// Refused when another user than its owner can read the file.
 Result<Key> read_key_file(const std::string& path);
 Result<Key> make_key();
 
-// Proof that somebody has opened the file with this tag, for who has the key: 64 hex digits.
+// Proof that the peer has opened the file with this tag, checked with the key: 64 hex digits.
 std::string proof_of_receipt(const Key& key, std::string_view file_tag, std::string_view session);
 // In a time that does not depend on where they differ.
 bool same_proof(std::string_view a, std::string_view b);

@@ -1,6 +1,6 @@
 // A layer's content into a checkpoint and out of it.
 //
-// What a layer stands on is written as one with it: whoever restores it has a single layer that
+// What a layer stands on is written as one with it: a restore gives a single layer that
 // shows the same. Owners are not written, because a box has one user, whose files all of them are;
 // nor are set-id bits, file capabilities, devices and sockets. Names of one file become files of
 // their own.
@@ -34,7 +34,7 @@ Result<LayerContent> write_layer(const LayerTrees& trees, RecordWriter& out);
 // Counts without writing.
 Result<LayerContent> measure_layer(const LayerTrees& trees);
 
-// The most that is read back of a layer. Whoever wrote the checkpoint had the key, and a few bytes
+// The most that is read back of a layer. The writer of the checkpoint had the key, and a few bytes
 // of it can stand for many: what is not bounded here would be bounded by the disk alone.
 struct LayerBounds {
   // What the checkpoint says of itself. A box that ran while it was written may have gone on

@@ -8,7 +8,7 @@
 //   'Z' end           nothing follows
 //
 // Numbers are little-endian. Every length has a bound, and a record that does not fit the order is
-// refused: whoever wrote the file had the key, but that is no reason to trust it with memory or
+// refused: the writer of the file had the key, but that is no reason to trust it with memory or
 // paths.
 #pragma once
 

@@ -85,7 +85,7 @@ TEST(SealedStream, AnotherKeyAndAnotherTenantAreToldApart) {
   EXPECT_NE(other_tenant.error().message.find("tenant"), std::string::npos);
 }
 
-// Whoever has the file can write another tenant into its header, of the same length even.
+// An attacker with the file can write another tenant into its header, of the same length even.
 TEST(SealedStream, AForgedTenantDoesNotOpenIt) {
   const Key key = *make_key();
   std::string file = seal(key, "content");

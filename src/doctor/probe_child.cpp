@@ -151,7 +151,7 @@ Reply run_trial(const Body& body, std::chrono::milliseconds timeout) {
     ::setpgid(0, 0);
     answer_and_end(pipe->write.get(), body);
   }
-  ::setpgid(pid, pid);  // both sides: whoever comes first
+  ::setpgid(pid, pid);  // in parent and child: one of them is first
   pipe->write.reset();
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) {

@@ -105,7 +105,7 @@ Reply notify(const Answer& answer, const std::function<Reply(long)>& check) {
     const Reply problem = failed("install a filter with a listener");
     if (!send_descriptor(theirs.get(), listener.get())) return failed("hand over the listener");
     if (!listener) return problem;
-    listener.reset();  // whoever answers holds it alone: if that one dies, the call gets ENOSYS
+    listener.reset();  // the process that answers holds it alone: if it dies, the call gets ENOSYS
     return check(::syscall(SYS_getppid));
   });
 }

@@ -282,7 +282,7 @@ TEST(Trial, HangingChildIsEndedWithAllThatItStarted) {
   EXPECT_EQ(reply.view(), "no answer within 100 ms");
   ::close(ends[1]);
   char byte = 0;
-  EXPECT_EQ(::read(ends[0], &byte, 1), 0);  // nobody holds the other end any more
+  EXPECT_EQ(::read(ends[0], &byte, 1), 0);  // no process holds the other end any more
   ::close(ends[0]);
 }
 

@@ -103,7 +103,7 @@ void Box::on_listener(std::uint32_t events) {
     });
     return;
   }
-  // Nobody is left who could call.
+  // No process is left that could call.
   services_.poller.unwatch(calls_watch_);
   calls_watch_ = Poller::kNone;
 }

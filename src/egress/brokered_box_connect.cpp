@@ -248,7 +248,7 @@ void Box::finish(Attempt& attempt, int error) {
   const bool handed_in = handed != HandedIn::Nowhere;
   calls_->answer(attempt.call.id, 0, error);
   if (handed_in) note(attempt);
-  // While nobody waits: the next one finds a socket ready.
+  // After the answer, while no call waits: the next connect finds a socket ready.
   if (handed_in && !spare_) spare_ = make_plain(AF_INET);
   if (handed_in) services_.filters.remember(attempt.to());
 }
@@ -260,7 +260,7 @@ bool Box::install(const Attempt& attempt, const Descriptor& place) {
 
 // Programs that wait for many things at once use sockets that do not block; theirs are looked for
 // everywhere. For one that blocks the search would take as long as all the rest: it is made only
-// when somebody still has the old socket after its number got the new one.
+// when a copy of the old socket is left after its number got the new one.
 Box::HandedIn Box::hand_in(Attempt& attempt) {
   const pid_t thread = attempt.call.thread;
   struct stat old{};

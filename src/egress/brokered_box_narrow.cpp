@@ -16,7 +16,8 @@ using Kind = ConnectVerdict::Kind;
 // What one search does not find is looked for again soon, and then less often. Nothing that a
 // program does by chance hides a socket from all of them.
 constexpr int kMostRounds = 6;
-constexpr int kRoundsInside = 2;  // then everywhere: what was made for the box is nobody else's
+constexpr int kRoundsInside =
+    2;  // then everywhere: what was made for the box belongs to no other process
 constexpr std::chrono::milliseconds kFirstPause{20};
 constexpr int kPauseFactor = 4;  // times what the search took, at the least
 
@@ -33,7 +34,7 @@ bool is_of_another_user(const Endings::Local& socket) {
   return own != 0 && socket.inode != 0 && socket.uid != own;
 }
 
-// Those that somebody has.
+// Those that a process has open.
 std::vector<WantedSocket> wanted_of(std::span<const Endings::Local> sockets) {
   std::vector<WantedSocket> wanted;
   for (const Endings::Local& socket : sockets) {
@@ -160,7 +161,7 @@ std::size_t Box::carry_out_cuts() {
   return ended;
 }
 
-// One that nobody has accepted yet may be about to be: that takes another round. It goes with the
+// One that is not accepted yet may be about to be: that takes another round. It goes with the
 // socket that listens, so it alone is no reason to end the box.
 std::size_t Box::end_closed() {
   const auto left = sockets_at_closed();

@@ -34,8 +34,8 @@ Result<PathFacts> look_up(const std::string& path);
 Result<PathFacts> look_up_from_here(const std::string& path);
 
 // The real place of something that need not be there yet: links resolved as far as it exists. What
-// is missing may hold no "..", and a link that leads nowhere is refused: nobody knows what making
-// it would make.
+// is missing may hold no "..", and a link that leads nowhere is refused: it is not known what
+// making it would make.
 Result<std::string> resolve_new_path(const std::string& path);
 
 // Splits an absolute path into its components; "" and "/" have none.

@@ -16,7 +16,7 @@ namespace glovebox::host {
 inline constexpr std::string_view kSecretsInside = "/run/secrets";
 
 // The secrets that a set allows, by their names. One that is not there, and a directory or file
-// that anybody but its owner could read or change, is refused.
+// that another user than its owner could read or change, is refused.
 Result<std::map<std::string, PathFacts>> find_secrets(const authority::AuthoritySet& set,
                                                       const std::string& directory);
 

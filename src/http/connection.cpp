@@ -27,7 +27,7 @@ namespace http = boost::beast::http;
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 
 constexpr std::size_t kReadSize = 64 << 10;
-// A body that nobody wanted is read away up to here, so that the connection can be used again.
+// A body that no handler read is read away up to here, so that the connection can be used again.
 constexpr std::size_t kMostDrained = 256 << 10;
 // How long, and how much, a client that is told to stop may go on sending before the connection is
 // closed. Closing at once could take the answer from it.
@@ -246,7 +246,8 @@ std::optional<Response> Connection::take_request() {
   begun_ = finished_ = timed_out_ = body_broke_ = false;
   body_step_ = 0;
   pending_head_.clear();
-  // Whoever stands before us may read such a body otherwise, and take its end for a request.
+  // A proxy before us may read such a body otherwise, and take its end for a request (request
+  // smuggling).
   if (request_.find_header("transfer-encoding") != nullptr && !parser_->chunked()) {
     close_ = true;
     return refusal(400, "INVALID_REQUEST", "the only Transfer-Encoding is chunked");
@@ -387,7 +388,7 @@ asio::awaitable<Result<std::size_t>> Connection::read_some(std::span<char> into)
   body.data = into.data();
   body.size = into.size();
   body.more = true;
-  // It may have been over while nobody read.
+  // It may have been over while no handler read.
   if (timed_out_) co_return late_body();
   if (waiting_ != Wait::Body) wait_for(Wait::Body, server_.limits_.body);
   for (;;) {

@@ -4,8 +4,8 @@
 // send() as often as it likes, finish(). Every call waits until the bytes are with the kernel, so a
 // slow reader slows the handler down and nothing piles up here.
 //
-// Errors of these calls mean that the client is gone or broke the protocol: there is nobody left to
-// tell, and the handler ends.
+// Errors of these calls mean that the client is gone or broke the protocol: there is no client left
+// to tell, and the handler ends.
 #pragma once
 
 #include "base/result.h"

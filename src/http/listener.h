@@ -44,7 +44,7 @@ struct TcpAddress {
 Result<TcpAddress> parse_tcp_address(std::string_view text);
 
 Result<std::shared_ptr<Listener>> listen_tcp(boost::asio::io_context& io, const TcpAddress& at);
-// Mode 0600 from birth. A socket on which nobody listens any more is replaced; anything else at
+// Mode 0600 from birth. A socket on which no process listens any more is replaced; anything else at
 // that path is an error.
 Result<std::shared_ptr<Listener>> listen_unix(boost::asio::io_context& io, const std::string& path);
 // Sockets of $LISTEN_FDS, when $LISTEN_PID is this process; both variables are removed.

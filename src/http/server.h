@@ -33,8 +33,8 @@
 
 namespace glovebox::serve {
 
-// What a client may cost. Every bound answers with a status and a JSON body where there still is
-// somebody to answer.
+// What a client may cost. Every bound answers with a status and a JSON body where the client
+// is still there.
 struct HttpLimits {
   std::size_t header_bytes = 16 << 10;       // 431
   std::size_t connections = 1'024;           // 429, and closed, when none can be ended instead

@@ -66,7 +66,7 @@ class BeastSocket final : public WebSocket {
   asio::awaitable<void> close(std::uint16_t code, std::string_view reason) override {
     websocket::close_reason why(static_cast<websocket::close_code>(code));
     why.reason = boost::beast::string_view(reason.data(), reason.size());
-    // Whoever does not answer the good-bye is gone, which is what was wanted.
+    // A client that does not answer the close frame is gone, which is what was wanted.
     (void)co_await socket_.async_close(why, kTuple);
   }
 

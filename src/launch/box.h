@@ -29,12 +29,12 @@ struct Box {
   pid_t pid = 0;
   Cgroup cgroup;
   UidLease uid;
-  std::uint64_t cpu_limit_ns = 0;  // for whoever watches the cgroup; 0: none
+  std::uint64_t cpu_limit_ns = 0;  // for the supervisor, which watches the cgroup; 0: none
   std::vector<StepTime> times;     // what the launcher's own part took
   bool was_parked = false;         // it was begun before it was asked for
 
   void kill() const;
-  // For a box that nobody supervises yet.
+  // For a box that has no supervisor yet.
   void kill_and_reap() const;
 };
 

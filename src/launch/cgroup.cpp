@@ -29,7 +29,7 @@ struct CloseDirectory {
 };
 
 // When a process was started, in clock ticks since the machine was, or nothing when that cannot be
-// read. No clock that somebody sets is in it.
+// read. No clock that can be set is in it.
 std::optional<std::uint64_t> start_of(pid_t pid) {
   const auto text = read_file(fmt::format("/proc/{}/stat", pid));
   if (!text) return std::nullopt;
@@ -158,8 +158,8 @@ Result<Cgroup> Cgroup::create(const plan::PlanView& plan, std::uint64_t serial) 
     const UniqueFd* above = &cgroup.parts_.emplace_back(std::move(part)).parent;
     TRY(cgroup.parts_.back().directory,
         open_file_at(*above, cgroup.name_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-    // Whoever can open the directory can lock it, so a lock that is not had refuses no box: the
-    // one that is in the way keeps the directory as well.
+    // Every process that can open the directory can lock it, so a lock that is not had refuses no
+    // box: the one that is in the way keeps the directory as well.
     (void)::flock(cgroup.parts_.back().directory.get(), LOCK_SH | LOCK_NB);
   }
   TRY_VOID(cgroup.set_limits(plan));

@@ -108,7 +108,7 @@ class LeftoverCgroups {
   std::vector<Place> places_;
 };
 
-// What the kernel has counted so far for a box that somebody else started: reading needs no
+// What the kernel has counted so far for a box that another process started: reading needs no
 // privilege. `name` is the cgroup's; what cannot be read is left out.
 CgroupCounts read_usage(const plan::CgroupPlan& plan, const std::string& name);
 

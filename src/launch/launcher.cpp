@@ -115,7 +115,7 @@ class BornAs {
   BornAs& operator=(BornAs&&) = delete;
   ~BornAs() {
     if (!active_) return;
-    // Back to root by the saved id. Going on as somebody else would be worse than ending.
+    // Back to root by the saved id. Going on as another user would be worse than ending.
     if (::syscall(SYS_setresuid, 0, 0, 0) != 0 || ::syscall(SYS_setresgid, 0, 0, 0) != 0) {
       std::abort();
     }

@@ -35,7 +35,7 @@ std::uint64_t token(std::uint64_t id, Source source) {
   return (id + 1) * 2 + static_cast<std::uint64_t>(source);
 }
 
-// A plan too large for a packet, from memory that nobody can change any more.
+// A plan too large for a packet, from a sealed memfd, which cannot be changed any more.
 Result<std::vector<std::byte>> read_sealed(const UniqueFd& memory) {
   const int seals = ::fcntl(memory.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return fail(Code::Invalid, "the plan is not sealed");

@@ -4,7 +4,7 @@
 // a descriptor of the mount, or of a file in it, keeps it there. Nothing is left to unmount when
 // the processes that used it are killed.
 //
-// The same image is never mounted twice side by side (that would destroy it): whoever comes second,
+// The same image is never mounted twice side by side (that would destroy it): the second user,
 // in this process or another, finds the loop device of the first and gets the same filesystem.
 #pragma once
 

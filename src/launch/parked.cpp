@@ -61,7 +61,7 @@ void ParkedBoxes::expect(const plan::PlanView& plan, std::uint32_t keep) {
   Shape* shape = find(plan);
   if (shape == nullptr) return remember(plan);
   shape->losses = 0;
-  // Whoever comes too late for the last one shows that more are needed.
+  // A request that comes too late for the last one shows that more are needed.
   if (std::ranges::none_of(shape->boxes, is_waiting)) shape->target *= 2;
   shape->target = std::min({shape->target, keep, kMaxPerShape});
 }

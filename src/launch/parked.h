@@ -1,13 +1,13 @@
-// Boxes that are begun before anybody asks for them, for a serving launcher.
+// Boxes that are begun before their requests, for a serving launcher.
 //
 // A parked box has its namespaces, its cgroup, its uid and the first of its steps behind it, and
-// waits. It holds nothing that a plan grants and runs nobody's code; what the request adds is done
-// when it is handed out (child/park.cpp), by the same steps as in a box that was not parked. A box
-// is used once: it is never parked again.
+// waits. It holds nothing that a plan grants and runs no code of a caller; what the request adds is
+// done when it is handed out (child/park.cpp), by the same steps as in a box that was not parked. A
+// box is used once: it is never parked again.
 //
 // Boxes are kept by shape: everything that they were made from is the same as in the plan that they
 // are handed out for. How many of a shape are kept follows the demand for it, up to what the
-// requests name; a shape that nobody asks for gives way to others.
+// requests name; a shape that is not asked for gives way to others.
 #pragma once
 
 #include "base/result.h"
@@ -50,7 +50,7 @@ class ParkedBoxes {
 
   Result<void> open();
 
-  // Somebody asks for a box for this plan: up to `keep` are made ahead for plans of its shape.
+  // A request asks for a box for this plan: up to `keep` are made ahead for plans of its shape.
   void expect(const plan::PlanView& plan, std::uint32_t keep);
   // One that waits, if there is; and one that was not used after all.
   std::optional<ParkedBox> take(const plan::PlanView& plan);

@@ -11,7 +11,7 @@ namespace glovebox::launch {
 namespace {
 
 // Another relay may have filled what both write to since it was looked at, and a socket that takes
-// something may not take all of it. Whoever waits here watches over no limit.
+// something may not take all of it. A supervisor that waits here enforces no limit.
 ssize_t write_now(int fd, const char* bytes, std::size_t count) {
   pollfd look{fd, POLLOUT, 0};
   if (::poll(&look, 1, 0) <= 0) {
@@ -51,7 +51,7 @@ void Relay::write_some() {
   const ssize_t n = write_now(to_.fd, buffer_->data() + start_, std::min(pending_, kPiece));
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n < 0) {
-    // Nobody reads any more: the box learns it as EPIPE, EIO or the end of its input.
+    // The reader is gone: the box learns it as EPIPE, EIO or the end of its input.
     if (errno != EPIPE && errno != EIO) lost_by_ = errno;
     close();
     return;

@@ -127,7 +127,7 @@ int Supervisor::timeout_ms() {
   const Clock::time_point now = Clock::now();
   if (plan_.watch.wall) left = std::min(left, nanoseconds(started_ + *plan_.watch.wall - now));
   if (plan_.watch.cpu_time) left = std::min(left, nanoseconds(next_cpu_check_ - now));
-  // Cgroup version 1 does not tell when a fork is refused; somebody has to look.
+  // Cgroup version 1 does not tell when a fork is refused; its counter has to be polled.
   if (plan_.cgroup.version == host::CgroupVersion::V1) left = std::min(left, kPidsCheck);
   if (left == nanoseconds::max()) return -1;
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
@@ -174,7 +174,7 @@ void Supervisor::on_status() {
     return;
   }
   // The socket closes when init is gone. Without a farewell it was killed: by a limit of the
-  // kernel's (its group kill takes init along), or by somebody.
+  // kernel's (its group kill takes init along), or from outside.
   check_limits();
   if (!running_) return;
   box_.kill();
@@ -430,8 +430,8 @@ void Supervisor::finish() {
   read_usage();
   report_.times.insert(report_.times.begin(), box_.times.begin(), box_.times.end());
   // When the command was all there was, its cgroup is empty now, and init is about to end by
-  // itself; otherwise the rest is being killed. It is waited for in any case: an init that nobody
-  // reaps, as in a container without one, keeps a keyring of its user's, and there are few of
+  // itself; otherwise the rest is being killed. It is waited for in any case: an init that is not
+  // reaped, as in a container without one, keeps a keyring of its user's, and there are few of
   // those.
   (void)box_.cgroup.remove();
   box_.kill();

@@ -82,7 +82,7 @@ FlatSection write_controllers(Writer& writer, const std::vector<Controller>& con
   return writer.section(flat);
 }
 
-// One case per operation and no default: whoever adds one decides.
+// One case per operation and no default: the author of a new one decides.
 bool is_parkable(Op op) {
   switch (op) {
     case Op::AttachTree:
@@ -334,7 +334,7 @@ std::vector<std::byte> PlanView::common_part() const {
   header.box.count = static_cast<std::uint32_t>(steps.size());
   header.trees.count = 0;
   header.envp.count = 0;
-  // A box for a command has one, though nobody will run it: an empty word.
+  // A box for a command has one, though it will not be run: an empty word.
   header.argv.count = std::min(header.argv.count, 1U);
   header.candidates.count = std::min(header.candidates.count, 1U);
   keep(std::span<const FlatHeader>(&header, 1), 0);

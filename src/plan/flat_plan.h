@@ -118,7 +118,7 @@ class PlanView {
   // Whether a cgroup that was made for the other plan has this one's controllers and limits.
   bool has_same_cgroup(const PlanView& other) const;
 
-  // How many steps of the box can be done before anybody asks for one: all, when none hands
+  // How many steps of the box can be done before its request: all, when none hands
   // something in, opens a terminal or waits for a moment; otherwise what every box has. They give
   // no authority.
   std::size_t parkable_steps() const;

@@ -7,7 +7,7 @@
 // Files. The box's tree is made of regions: a place, and what may be done there and below, until
 // the next region begins. The system's directories are there without a rule; everything else is
 // there only where a rule grants it. What may be read may be executed, unless a rule denies that:
-// whoever reads a program can run a copy of it. Where a rule takes rights away
+// a process that reads a program can run a copy of it. Where a rule takes rights away
 // inside a region, the same place is mounted again with fewer, or covered by an empty one. So
 // "deny inside allow" and "allow inside deny" both work to any depth, and nothing is created on the
 // host.

@@ -60,8 +60,8 @@ struct NetworkPlan {
   std::string resolver{};  // name servers that it asks; empty: the host's
   Reach reach = Reach::Granted;
   UnixCalls unix_calls = UnixCalls::LetThrough;
-  // With UnixCalls::Guard: the mount points whose sockets the box may connect to, whoever made
-  // them: its own file systems, and what `unix=` grants.
+  // With UnixCalls::Guard: the mount points whose sockets the box may connect to, whichever process
+  // made them: its own file systems, and what `unix=` grants.
   std::vector<std::string> socket_places;
   std::vector<MovedTree> moved;  // with UnixCalls::Guard, for what it tells of denials
 

@@ -192,8 +192,8 @@ class Regions {
     return {.read = system, .exec = system};
   }
 
-  // What may be done at a place. What is readable is executable unless denied: whoever reads a
-  // program can run a copy of it.
+  // What may be done at a place. What is readable is executable unless denied: a process that reads
+  // a program can run a copy of it.
   Rights rights_at(const std::string& text, const PathEffects& effects) const {
     const auto allowed = [](Effect effect, bool without_rule) {
       return effect == Effect::Allow || (without_rule && effect == Effect::Silent);

@@ -58,8 +58,8 @@ struct Workspace {
   // With Overlay: a directory with `upper` and `work` in it, or the image that has both.
   std::optional<host::PathFacts> layer{};
   LayerBacking backing = LayerBacking::Directory;
-  // With Overlay: what former layers hold that nobody writes to any more, between the layer and the
-  // original, the topmost first. Several boxes may share them.
+  // With Overlay: what frozen layers hold, which are not written to any more, between the layer and
+  // the original, the topmost first. Several boxes may share them.
   std::vector<host::PathFacts> frozen{};
   // With Overlay: the layer's start, in ns since 1970. The command starts when the clock that files
   // are stamped with is past it.

@@ -25,7 +25,7 @@ struct CloseDir {
 using UniqueDir = std::unique_ptr<DIR, CloseDir>;
 
 // openat2() says EAGAIN when something was renamed during the lookup, so that "beneath" could not
-// be made sure. Whoever keeps renaming must not keep us here.
+// be made sure. A process that keeps renaming must not keep us here.
 constexpr int kMostAttempts = 32;
 
 // Opens `path`, which starts with a slash, beneath the root. The fd is empty when errno says why.

@@ -12,7 +12,7 @@
 namespace glovebox::policy {
 
 // Every path is opened beneath "/" with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, so no entry that
-// somebody turns into a symlink meanwhile leads the search elsewhere. Needs Linux 5.6.
+// another process turns into a symlink meanwhile leads the search elsewhere. Needs Linux 5.6.
 class DiskLister final : public Lister {
  public:
   static Result<DiskLister> open();

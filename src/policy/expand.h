@@ -4,9 +4,10 @@
 // to the kernel. So a pattern is replaced, once, by the paths that match it at that moment. A file
 // made later is governed by the rules on the directories above it, whatever its name.
 //
-// Symlinks are neither followed nor matched: where one leads is up to whoever may write there, and
-// its target has rules of its own. Between this and the moment the box is built a path can still be
-// replaced by a symlink, so whoever opens the paths must refuse symlinks too (RESOLVE_NO_SYMLINKS).
+// Symlinks are neither followed nor matched: where one leads is up to every process that may write
+// there, and its target has rules of its own. Between this and the moment the box is built a path
+// can still be replaced by a symlink, so the code that opens the paths must refuse symlinks too
+// (RESOLVE_NO_SYMLINKS).
 //
 // Every bound that is reached refuses; nothing is cut.
 #pragma once

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 from service import Service  # noqa: E402
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-# A terminal is no request and answer, denials as events never end, and a session that was deleted serves nobody.
+# A terminal is no request and answer, denials as events never end, and a session that was deleted serves no client.
 LEFT_OUT = ["--exclude-path-regex", "pty|denials"]
 
 

@@ -80,8 +80,8 @@ TEST_P(Attacks, AGrantedSocketIsNoDoorIntoTheBox) {
       start_probe(granting(granted.where()), {"listen_outside", "127.50.0.9", granted.port()});
   ASSERT_TRUE(box.wait_for(" port "));
   ASSERT_TRUE(box.wait_for("end of line"));
-  // What was listened at is taken by nobody else while the box lives: every port that it could be
-  // is visited by the number in its line.
+  // What was listened at is taken by no other process while the box lives: every port that it could
+  // be is visited by the number in its line.
   const Words lines = lines_after(box.seen(), "listen ");
   ASSERT_EQ(lines.size(), 1U);
   const int port = std::stoi(lines[0].substr(lines[0].find("port ") + 5));

@@ -103,7 +103,7 @@ TEST_P(Classes, C26AGrantOpensNoOtherFamily) {
   EXPECT_EQ(std::set<std::string>(open.begin(), open.end()), expected);
 }
 
-// Every port that anybody on this host listens at, on every loopback address it could be reached
+// Every port that a process of this host listens at, on every loopback address it could be reached
 // by.
 TEST_P(Classes, C41NoListenerOfTheHostIsReachedByAGrantOfEverything) {
   const TcpServer control("127.0.0.1", canary());

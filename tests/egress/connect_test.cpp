@@ -51,7 +51,7 @@ TEST_P(Connect, OtherPortsAndAddressesAreRefusedAndNamed) {
   const TcpServer server(kHost, canary());
   const TcpServer other("127.50.0.2", canary());
   const Words words = {"--allow", "connect=127.50.0.1:1"};
-  // Not granted, they are loopback addresses of the box's own, where nobody listens.
+  // Not granted, they are loopback addresses of the box's own, where no process listens.
   EXPECT_THAT(probe(words, {"connect_tcp", kHost, server.port()}), ended_with(ECONNREFUSED));
   EXPECT_THAT(probe(words, {"connect_tcp", "127.50.0.2", other.port()}), ended_with(ECONNREFUSED));
   for (const char* host : {"192.0.2.1", "10.0.0.1", "169.254.169.254", "8.8.8.8", "2001:db8::1",

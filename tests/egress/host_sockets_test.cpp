@@ -89,7 +89,7 @@ TEST_P(HostSockets, AreOutOfReachInEveryKindOfTree) {
   EXPECT_FALSE(datagrams.was_reached());
 }
 
-// Its files have inodes of their own, at which nobody of the host listens.
+// Its files have inodes of their own, at which no process of the host listens.
 TEST_P(HostSockets, AreNotFoundThroughAnOverlay) {
   const HostSocket stream(in_tree("stream"), SOCK_STREAM);
   const HostSocket datagrams(in_tree("datagrams"), SOCK_DGRAM);

@@ -124,7 +124,7 @@ class Talk(socketserver.ThreadingTCPServer):
 
 
 def redis(read, write):
-    """PONG to whoever says PING."""
+    """PONG to every client that says PING."""
     while line := read.readline():
         words = []
         for _ in range(int(line[1:])):

@@ -1,7 +1,7 @@
 // Class 11: abstract unix sockets have no file and no mode, so only a network namespace or Landlock
 // keeps a box from the session bus and its like (bubblewrap issues 330 and 704).
 // Tried: connecting to a listener of the host, by stream and by datagram.
-// Canary: the listener sees nobody.
+// Canary: the listener sees no connection.
 #include "support/box_test.h"
 #include "support/host_socket.h"
 

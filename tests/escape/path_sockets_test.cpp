@@ -2,9 +2,9 @@
 // through a read-only mount, because connecting is no write to the filesystem.
 // Tried: a listener of the host in every place where services put them, by its path, and in a
 // directory that the box is shown; environment variables that point to such sockets.
-// Canary: the listener sees nobody. tests/egress/host_sockets_test.cpp tries the second by every
-// name. What is not promised: a socket in the system's own directories (/usr, /etc), which every
-// box sees and where none belongs, is refused only in boxes that are shown another directory.
+// Canary: the listener sees no connection. tests/egress/host_sockets_test.cpp tries the second by
+// every name. What is not promised: a socket in the system's own directories (/usr, /etc), which
+// every box sees and where none belongs, is refused only in boxes that are shown another directory.
 #include "support/box_test.h"
 #include "support/host_socket.h"
 

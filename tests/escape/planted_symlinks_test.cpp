@@ -53,7 +53,8 @@ TEST_P(PlantedSymlinks, GrantBelowAWritableTreeIsResolvedBeforeTheBoxExists) {
 }
 
 TEST_P(PlantedSymlinks, MountPointsInAWritableTreeAreNotFollowed) {
-  // The launch attaches `inner` inside `work`; while boxes run, somebody swaps it for a link.
+  // The launch attaches `inner` inside `work`; while boxes run, another process swaps it for a
+  // link.
   const std::string inner = make_tree("work/inner");
   const std::string flip = "for (1..200) { rename('" + inner + "', '" + inner +
                            ".real'); symlink('" + secret_ + "', '" + inner + "'); unlink('" +

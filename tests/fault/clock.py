@@ -2,7 +2,7 @@
 
 A program asks the time of the vDSO, a page of code that the kernel maps into every process. Through /proc/PID/mem
 the functions in the process's own copy of it are replaced by ones that make the system call and add so many seconds
-to what the wall clock says; the clocks that nobody can set are left alone, as they are when somebody sets the time.
+to what the wall clock says; the clocks that cannot be set are left alone, as they are when a user sets the time.
 Nothing traces the process afterwards. A program that it executes has a fresh copy, and the true time; what it forks
 has the set one. What the kernel itself stamps, such as files, has the true time.
 """

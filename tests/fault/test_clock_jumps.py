@@ -1,7 +1,7 @@
-"""Somebody sets the clock, a year ahead or a year back, while a service and its boxes run.
+"""The system clock is set, a year ahead or a year back, while a service and its boxes run.
 
 Nothing may be over because of that, and nothing may last longer: limits, idle sessions and dead ones are counted with
-a clock that nobody sets. No work is thrown away as too old, and the newest is still the last. The clock is that of the
+a clock that cannot be set. No work is thrown away as too old, and the newest is still the last. The clock is that of the
 processes of this test alone (clock.py).
 """
 
@@ -31,7 +31,7 @@ from test_service_faults import children_of, descendants_of, go_round  # noqa: E
 JUMPS = (YEAR, -YEAR)
 SETTINGS = (YEAR, -YEAR, 0)  # one after the other: the second is two years back
 KEY = {"X-Glovebox-Key": "07" * 32}
-# Until somebody makes `go`, which is the only thing that ends it.
+# Until the test makes `go`, which is the only thing that ends it.
 WAIT = "until [ -e go ]; do sleep 0.05; done; cat go"
 
 
@@ -195,7 +195,7 @@ class ServiceClock(unittest.TestCase):
             self.assertEqual(session.post("/recycle").status, 200)
             self.assertEqual(session.out("cat file"), "past")
             self.assertIsNone(go_round(self.service, self.place))
-        # It began before the clock was set; nobody can tell what the host changed since.
+        # It began before the clock was set; it cannot be told what the host changed since.
         self.assertEqual(session.delete().status, 200)
 
 

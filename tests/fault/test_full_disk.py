@@ -48,7 +48,7 @@ class SmallDisk:
         self.filler = self.place / "filler"
 
     def fill(self):
-        """To the last block, whoever writes meanwhile."""
+        """To the last block, whichever process writes meanwhile."""
         with open(self.filler, "ab", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
                 try:
@@ -127,7 +127,7 @@ class FullDisk(unittest.TestCase):
         self.assertEqual(session.out("cat file"), "past")
         self.assertIsNone(go_round(self.service, self.place))
         others = [each["session_id"] for each in self.service.get("/v1/isolated/sessions").json["sessions"]]
-        for each in set(others) - {session.id}:  # whoever was not told of it cannot delete it
+        for each in set(others) - {session.id}:  # a client that was not told of it cannot delete it
             self.assertEqual(self.service.delete(f"/v1/isolated/session/{each}").status, 200)
         check_as_before(self, self.service, self.before)
         self.service.stop(signal.SIGKILL)

@@ -105,7 +105,7 @@ class Use:
 def check_as_before(test, service, before, spare=2):
     """Nothing is left of what has failed meanwhile. The service may be another one by now."""
     test.assertTrue(wait_until(lambda: Use(service).processes <= before.processes), descendants_of(service.process.pid))
-    # One or two are those of the connection by which somebody has just asked.
+    # One or two are those of the connection by which a client has just asked.
     test.assertTrue(wait_until(lambda: all(mine <= theirs + spare for mine, theirs in
                                            zip(Use(service).descriptors, before.descriptors))),
                     (before.descriptors, Use(service).descriptors))

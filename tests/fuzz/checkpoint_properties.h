@@ -39,7 +39,7 @@ inline std::string broken_property(std::string_view bytes) {
   }
   const auto reader = SealedReader::open(source_of_bytes(bytes), fixed_key(), "");
   if (!reader) return {};
-  // Sealed with the key: the records are somebody's, and hostile all the same.
+  // Sealed with the key: their writer had the key, and they are hostile all the same.
   RecordReader records(**reader);
   for (int i = 0; i < 10'000; ++i) {
     const auto kind = records.next();

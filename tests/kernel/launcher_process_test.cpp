@@ -458,7 +458,8 @@ TEST_F(LauncherProcess, AParkedBoxGetsTheGrantsOfItsOwnPlanAlone) {
   EXPECT_EQ(seen(run_parked(with)), cold);
   EXPECT_TRUE(std::filesystem::exists(note));
   std::filesystem::remove_all(directory);
-  // The tree that the boxes in the pool were begun for is gone: nobody gets it from one of them.
+  // The tree that the boxes in the pool were begun for is gone: no request gets it from one of
+  // them.
   UniqueFd output;
   EXPECT_FALSE(start(with, output, 1));
   EXPECT_EQ(run_parked(plan_for({"ls", "-d", directory})).code, 2);

@@ -30,7 +30,7 @@ TEST_P(Leftover, FiftyBoxesInARow) {
   EXPECT_EQ(left(before), Words{});
 }
 
-// Whoever gets what nobody waited for, as the first process of a container does, gets nothing.
+// A process that inherits orphans, as the first process of a container does, gets none.
 TEST_P(Leftover, NobodyElseHasToReapABox) {
   ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   // Without a report: it is then that a run is over soonest.
@@ -110,7 +110,7 @@ TEST_P(Leftover, AnotherProcessWithTheNumberOfADeadOneKeepsNothing) {
   rmdir(living.c_str());
 }
 
-// Its number means nothing here, and somebody else's process may have it.
+// Its number means nothing here, and another user's process may have it.
 TEST_P(Leftover, ALauncherOfAnotherPidNamespaceKeepsItsCgroups) {
   ROOT_TIER_ONLY();
   NEEDS(Feature::PidsCgroup);

@@ -1,4 +1,4 @@
-// A box talks to itself and to nobody else.
+// A box has its own loopback and reaches nothing else.
 #include "support/box_test.h"
 
 #include <arpa/inet.h>

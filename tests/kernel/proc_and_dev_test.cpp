@@ -1,5 +1,5 @@
-// A /proc that shows the box alone and lets nobody turn the host's knobs; a /dev with the few
-// devices that programs need.
+// A /proc that shows the box alone and lets no process write the host's settings; a /dev with the
+// few devices that programs need.
 #include "support/box_test.h"
 
 #include <cctype>
@@ -36,7 +36,7 @@ TEST_P(ProcAndDev, KnobsOfTheHostCannotBeTurned) {
 }
 
 TEST_P(ProcAndDev, KnobsOfTheNamespacesCannotBeTurned) {
-  // Their modes let anybody open them; the kernel decides at the write.
+  // Their modes let every user open them; the kernel decides at the write.
   for (const char* path : {"/proc/self/uid_map", "/proc/self/gid_map", "/proc/self/setgroups",
                            "/proc/sys/kernel/ns_last_pid"}) {
     EXPECT_THAT(probe({}, {"write", path, "0 0 1"}), refused_with(Errnos{EPERM, EACCES, EROFS}))

@@ -114,7 +114,7 @@ TEST_P(Report, OddArgumentsStayJson) {
   EXPECT_EQ(outcome.report.at("command").as_array().size(), 2U);
 }
 
-// An earlier box left a link where the next one's report goes, or a pipe that nobody reads.
+// An earlier box left a link where the next one's report goes, or a pipe without a reader.
 TEST_P(Report, IsNotWrittenThroughALink) {
   const std::string canary = make_file("canary", "untouched\n");
   const std::string work = make_directory("work");

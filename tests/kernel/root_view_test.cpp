@@ -1,4 +1,4 @@
-// What the box sees of the host's files: a read-only system, and nothing of anybody's.
+// What the box sees of the host's files: a read-only system, and no file of a user.
 #include "support/box_test.h"
 
 #include <filesystem>

@@ -163,7 +163,7 @@ TEST_P(Stdio, AFileThatCanBeWrittenIsNotHandedInAsInput) {
   EXPECT_EQ(read_text(path), "text\n");
 }
 
-// Nobody reads what it prints; its limit holds all the same.
+// Its output is not read; its limit holds all the same.
 TEST_P(Stdio, AReaderThatWaitsSuspendsNoLimit) {
   std::array<int, 2> ends{-1, -1};
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);

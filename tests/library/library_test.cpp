@@ -312,7 +312,7 @@ TEST_F(Library, ABoxEndsWithItsHandle) {
   ASSERT_EQ(::chmod(pipe.c_str(), 0666), 0);
   std::optional<glovebox::Session> session(start(supervisor, direct));
   std::thread reader([&] {
-    std::ifstream end(pipe);  // opens when the box does, and ends when nobody holds it any more
+    std::ifstream end(pipe);  // opens when the box does, and ends when no process holds it any more
     std::string line;
     while (std::getline(end, line)) {
     }

@@ -48,7 +48,7 @@ asyncio.run(main())
 
 
 def needs_clients(test):
-    """Whoever says that nothing may be skipped gets a failure."""
+    """When nothing may be skipped, it is a failure."""
     there = os.path.exists(NODE) or os.environ.get("GLOVEBOX_CI_STRICT") == "1"
     return unittest.skipUnless(there, "the published clients are not installed (tests/clients/install.sh)")(test)
 

@@ -114,7 +114,7 @@ int connect_with_blocking_copies(Args args) {
   return exchange(closing, copy);
 }
 
-// What a child has of a socket that its parent connects later is the old one: nobody can put
+// What a child has of a socket that its parent connects later is the old one: the broker cannot put
 // another into its table.
 int connect_after_fork(Args args) {
   const sockaddr_in where = address_at(args, 0);
@@ -367,7 +367,7 @@ int connect_many(Args args) {
   return 0;
 }
 
-// HOST PORT MEGABYTES [hidden]: sends until an error, or so much; as a process that lets nobody
+// HOST PORT MEGABYTES [hidden]: sends until an error, or so much; as a process that lets no other
 // look at it.
 int send_much(Args args) {
   const sockaddr_in where = address_at(args, 0);
@@ -385,7 +385,8 @@ int send_much(Args args) {
   return 0;
 }
 
-// HOST PORT: sends a file by a call that goes on when its number is closed: nobody has the socket.
+// HOST PORT: sends a file by a call that goes on when its number is closed: no table has the
+// socket.
 int send_without_number(Args args) {
   const sockaddr_in where = address_at(args, 0);
   signal(SIGPIPE, SIG_IGN);

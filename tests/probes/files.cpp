@@ -144,7 +144,7 @@ bool leave_set_group(const std::string& path) {
 }
 
 // Gives PATH content and the setuid and setgid bits, by every call that can set them: what a box
-// leaves in a shared tree must not raise anybody's rights outside. 0 when both are there at the
+// leaves in a shared tree must not raise a user's rights outside. 0 when both are there at the
 // end.
 int try_setuid_file(Args args) {
   const char* path = text(args, 0);

@@ -1,5 +1,5 @@
 // Ways around a filter of names and addresses: questions for the name server that say more than a
-// name, names that lead to special places, sockets that somebody else connects.
+// name, names that lead to special places, sockets that another process connects.
 #include "probe.h"
 
 #include <array>
@@ -87,7 +87,7 @@ Reply ask(const Labels& labels, int kind) {
   const sockaddr_in where = resolver();
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   Reply reply;
-  // Connected, so that the kernel says at once when nobody is there.
+  // Connected, so that the kernel says at once when no server is there.
   if (fd < 0 || connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0 ||
       send(fd, message.data(), message.size(), 0) < 0) {
     if (fd >= 0) close(fd);
@@ -106,7 +106,8 @@ Reply ask(const Labels& labels, int kind) {
 
 bool was_answered(const Reply& reply) { return reply.code == 0 && reply.answers > 0; }
 
-// NAME: 0 when it was answered, ENOENT when there is no such name, ETIMEDOUT when nobody answers.
+// NAME: 0 when it was answered, ENOENT when there is no such name, ETIMEDOUT when there is no
+// answer.
 int ask_name(Args args) {
   const Reply reply = ask(labels_of(text(args, 0)), kAddress);
   if (was_answered(reply)) return 0;

@@ -1,4 +1,4 @@
-// What a session shows of its box before anybody uses it: each line "prove: held NAME" or
+// What a session shows of its box before it is used: each line "prove: held NAME" or
 // "prove: open NAME", by the names that its report uses. Acts are chosen so that nothing is changed
 // where they succeed, and so that something outside notices.
 #include "probe.h"

@@ -140,8 +140,8 @@ int forge_marks(Args args) {
   return 0;
 }
 
-// DIR: files whose names speak to whoever shows them: a title, the clipboard, a new line that looks
-// like a list's own, a deletion of what stands before.
+// DIR: files whose names speak to the terminal that shows them: a title, the clipboard, a new line
+// that looks like a list's own, a deletion of what stands before.
 int make_odd_names(Args args) {
   const std::string base = text(args, 0);
   for (const char* name : {"plain", "\x1b]0;owned\x07", "\x1b]52;c;b3duZWQ=\x07", "a\r\x1b[2Kok",

@@ -90,7 +90,7 @@ class RequestTest(PythonTest):
         answer = self.service.request("PATCH", f"/v1/isolated/session/{box.id}", {"capabilities": []})
         self.assertEqual(answer.status, 200, answer)
         error = self.failed(box, f"request('connect', 'exchange', {place!r})")
-        # Without the grant it is an address of the box's own loopback, where nobody is.
+        # Without the grant it is an address of the box's own loopback, where no server is.
         self.assertEqual(error.type, "OSError", error.error)
         self.assertEqual(self.echo.visitors, before)
 

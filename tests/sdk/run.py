@@ -49,7 +49,7 @@ def main() -> int:
             "PYTHONPATH": f"{place / 'src'}:{place / 'tests'}:{packages}", "TMPDIR": "/tmp",
             "GLOVEBOX_TEST_PLACE": str(place),
         }
-        chosen = sys.argv[5:] or [Path(file).stem]  # single tests, by name, when somebody looks for something
+        chosen = sys.argv[5:] or [Path(file).stem]  # single tests, by name, when a developer looks for something
         done = subprocess.run([*words, "/usr/bin/python3", "-W", "error::ResourceWarning", "-m", "unittest", "-v", *chosen],
                               cwd=place, env=environment, check=False)
         return done.returncode

@@ -216,7 +216,7 @@ class ChannelTest(unittest.TestCase):
 
         async def claim(box, host):
             execution = await box.exec("...")
-            if is_late:  # the error has come before anybody asks
+            if is_late:  # the error has come before it is asked for
                 while not execution.done:
                     await pause(box)
             with self.assertRaises(gb.GuestError):

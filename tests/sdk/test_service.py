@@ -241,7 +241,7 @@ sys.stdin.readline()
 
 
 class ANamedService(unittest.TestCase):
-    """A service that somebody else runs, over TCP with a token."""
+    """A service that another user runs, over TCP with a token."""
 
     def setUp(self):
         self.directory = fresh_directory(token="open-sesame")

@@ -170,7 +170,7 @@ class Disconnects(ServiceTest):
                 for reset in (False, True):
                     self.break_off(request, cut, reads, reset)
         self.assertEqual(session.out("echo usable"), "usable")
-        # A session whose maker went away is there: it is idle until somebody deletes it.
+        # A session whose maker went away is there: it is idle until a client deletes it.
         for listed in self.service.get("/v1/isolated/sessions").json["sessions"]:
             self.assertEqual(self.service.delete(f"/v1/isolated/session/{listed['session_id']}").status, 200)
         self.assertTrue(wait_until(lambda: descriptors(self.service) <= before + 2, 60),

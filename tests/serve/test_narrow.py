@@ -73,12 +73,12 @@ def in_thread(work):
     threading.Thread(target=work).start()
 
 def with_own_table():
-    if mode == "dark": assert libc.prctl(4, 0, 0, 0, 0) == 0  # nobody may look
+    if mode == "dark": assert libc.prctl(4, 0, 0, 0, 0) == 0  # no other process may look
     assert libc.unshare(0x400) == 0
     talk(opened())
 
 def in_messages(connection):
-    # Nobody has a number of it but for moments.
+    # No process has a number of it but for moments.
     left, right = socket.socketpair()
     kept = [connection.fileno()] + ([listener.fileno()] if listener else [])
     socket.send_fds(left, [b"x"], kept)
@@ -216,7 +216,7 @@ def free_port():
 class Narrow(ServiceTest):
     SETTINGS = 'audit_file = "@BASE@/service/audit"\n'
 
-    # Where root ends a connection that nobody finds, and an ordinary user the box.
+    # Where root ends a connection that is not found, and an ordinary user the box.
     HIDDEN = ("messages", "call") if TIER == "user" else ()
 
     def setUp(self):
@@ -302,7 +302,7 @@ class Narrow(ServiceTest):
         return session, sink.peers[0]
 
     def kept_inside(self, mode):
-        """A session that has let somebody in, and the other end of that connection."""
+        """A session that has accepted a connection, and the other end of that connection."""
         port = free_port()
         session = self.session(capabilities=[{"kind": "listen_tcp", "host": "0.0.0.0", "port": port}])
         self.keep(session, mode, port)
@@ -378,7 +378,7 @@ class Narrow(ServiceTest):
 
     def test_a_port_is_closed_to_the_box_alone(self):
         port = free_port()
-        # Somebody else's connection at the same port, from before.
+        # Another process's connection at the same port, from before.
         with socket.create_server(("127.0.0.1", port)) as server:
             mine = socket.create_connection(("127.0.0.1", port))
             theirs = server.accept()[0]

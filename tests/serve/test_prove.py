@@ -1,4 +1,4 @@
-"""Sessions that show what they are before anybody uses them."""
+"""Sessions that show what they are before they are used."""
 
 import shutil
 import subprocess
@@ -62,7 +62,7 @@ class Prove(ServiceTest):
     def test_interpreters_are_proved_too(self):
         """Those that were made ahead, and cells, which share the box of their worker."""
         self.put_probe()
-        # One that nobody asked a proof of leaves a spare too, which must not be taken for one that was proved.
+        # One that was started without a proof leaves a spare too, which must not be taken for one that was proved.
         for backend, prove in (("process", False), *[("process", True)] * 3, ("cell", False), *[("cell", True)] * 2):
             body = {"python": {}, "backend": backend, "prove": prove}
             answer = self.service.post("/v1/isolated/session", body)

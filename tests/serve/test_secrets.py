@@ -178,7 +178,7 @@ scopes = ["create"]
         self.assertNotEqual(session.run(f"cat {self.keep}/in/secrets/key").exit_code, 0)
         self.assertNotEqual(session.run(f"mv {self.keep}/in {self.keep}/out").exit_code, 0)
         self.assertEqual(session.out(f"cat {self.keep}/in/plain"), "may be seen")
-        # Somebody of the host's may move it all the same.
+        # A user of the host may move it all the same.
         (self.keep / "in").rename(self.keep / "out")
         self.assertStatus(session.post("/recycle"), 200)
         self.assertEqual(session.out(f"cat {self.keep}/out/plain"), "may be seen")

@@ -1,7 +1,7 @@
 // A service that is killed at random moments: it, its launcher, or an agent of its boxes.
 //
 // The program starts itself again as the service, lets it work, kills something, and then looks at
-// what is left: no process, no mount, no layer that nobody knows, and every session either as it
+// what is left: no process, no mount, no layer that is in no list, and every session either as it
 // was told to its caller or not there at all.
 #include "fixture.h"
 
@@ -128,7 +128,7 @@ class Service {
     int status = 0;
     ::waitpid(pid_, &status, 0);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "it ended by itself";
-    // Whoever outlived it may hold the other end, which is found out later.
+    // A process that outlived it may hold the other end, which is found out later.
     ::fcntl(told_.get(), F_SETFL, O_NONBLOCK);
     std::string told;
     std::array<char, 4096> buffer;

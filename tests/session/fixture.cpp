@@ -33,8 +33,8 @@ ManagerTest::ManagerTest() {
 }
 
 ManagerTest::~ManagerTest() {
-  // Layers have directories that their owner cannot enter; whoever made them knows how to go about
-  // it.
+  // Layers have directories that their owner cannot enter; the code that made them knows how to go
+  // about it.
   if (manager_) await(manager_->stop(LayerFate::Remove));
   manager_.reset();
   std::error_code ignored;

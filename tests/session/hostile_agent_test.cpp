@@ -1,5 +1,5 @@
-// A box whose PID 1 has been taken over says what no agent says. Its session ends, and nobody
-// else's: not the other sessions, not the service.
+// A box whose PID 1 has been taken over says what no agent says. Its session ends, and
+// nothing else: not the other sessions, not the service.
 //
 // The program is its own launcher: started with a mark in its environment, it serves as one whose
 // agents misbehave when a session's environment asks for it.
@@ -200,7 +200,7 @@ TEST_F(HostileAgentTest, OneThatEndsOrIsSilentOrNeverGreetsCostsItsSession) {
   EXPECT_EQ(run(make_session(), "echo fine").output, "fine\n");
 }
 
-// Its end is there before anybody has seen that it was ready.
+// Its end is there before its caller has seen that it was ready.
 TEST_F(HostileAgentTest, OneThatIsReadyAndOverInTheSameMomentKeepsNobodyWaiting) {
   for (int i = 0; i < 20; ++i) {
     const auto brief = hostile("brief");

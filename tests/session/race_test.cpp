@@ -1,4 +1,4 @@
-// Somebody inside swaps directories for links, over and over, while the files of the session are
+// A process inside swaps directories for links, over and over, while the files of the session are
 // used from outside. What a link leads to is what it leads to in the box: nothing of the host's is
 // ever read or changed.
 #include "fixture.h"

@@ -181,7 +181,8 @@ class FullCheckpointTest : public CheckpointTest {
   ManagerSettings settings() const override {
     ManagerSettings settings = CheckpointTest::settings();
     settings.most_layer_bytes = kMost;
-    settings.sweep_period = std::chrono::hours(1);  // nobody looks at the disk meanwhile
+    settings.sweep_period =
+        std::chrono::hours(1);  // the sweeper does not look at the disk meanwhile
     return settings;
   }
 };

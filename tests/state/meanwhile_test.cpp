@@ -200,7 +200,7 @@ TEST_F(MeanwhileTest, ADeletedParentLeavesItsChildrenWhatTheyStandOn) {
   expect_gone(parent.id);
 }
 
-// Whoever counts sessions is asked when it is known whether this is one more.
+// The code that counts sessions is asked when it is known whether this is one more.
 TEST_F(MeanwhileTest, RoomIsAskedForWhenTheBoxEndedOnTheWay) {
   const SessionInfo made = make_session();
   Held held;

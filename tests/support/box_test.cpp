@@ -159,8 +159,8 @@ void BoxTest::SetUp() {
 void BoxTest::TearDown() {
   if (scratch_.empty()) return;
   if (killed_) {
-    // Nobody is left to remove the cgroup of a glovebox that was killed. The next box does it, once
-    // the killed one's processes are gone.
+    // No process is left to remove the cgroup of a glovebox that was killed. The next box does it,
+    // once the killed one's processes are gone.
     for (const pid_t pid : box_processes()) {
       ends_before(open_pidfd(pid), Clock::now() + kTeardownTime);
       (void)waitpid(pid, nullptr,

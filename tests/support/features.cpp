@@ -18,7 +18,7 @@ namespace glovebox::test {
 namespace {
 
 // Reasons that hold on the machine that runs our CI. Keep it short: every line is a test that
-// nobody runs.
+// is not run.
 constexpr std::array<std::string_view, 2> kExpectedSkips{kRootTierOnly, kUserTierOnly};
 
 bool child_succeeds(int (*act)()) {

@@ -1,4 +1,4 @@
-// A unix socket of the host that tells whether somebody came.
+// A unix socket of the host that tells whether a client connected.
 #pragma once
 
 #include "base/unique_fd.h"

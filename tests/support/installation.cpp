@@ -43,7 +43,7 @@ Installation::Installation() {
 }
 
 Installation::~Installation() {
-  std::error_code ignored;  // at the end of the program nobody is left to tell
+  std::error_code ignored;  // at the end of the program there is no caller to tell
   fs::remove_all(directory_, ignored);
 }
 

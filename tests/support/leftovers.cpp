@@ -31,7 +31,7 @@ std::set<std::string> read_mounts() {
 }
 
 // The box's cgroups carry the pid of their glovebox. One of a glovebox that runs, and not for this
-// test, is somebody else's.
+// test, belongs to another program.
 bool is_of_another_run(const std::string& name) {
   int owner = 0;
   if (sscanf(name.c_str(), "glovebox-%d-", &owner) != 1 || kill(owner, 0) != 0) return false;
@@ -147,7 +147,7 @@ OwnPlaces::OwnPlaces() {
 OwnPlaces::~OwnPlaces() {
   for (const auto& [place, own] : covered_) {
     umount2(place.c_str(), MNT_DETACH);
-    std::error_code ignored;  // at the end of the program nobody is left to tell
+    std::error_code ignored;  // at the end of the program there is no caller to tell
     fs::remove_all(own, ignored);
   }
 }

@@ -23,7 +23,7 @@ Terminal::Terminal(unsigned short rows, unsigned short columns)
   path_ = name;
   slave_ = UniqueFd(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!slave_) throw std::runtime_error("cannot open " + path_);
-  // As after a login: the terminal belongs to whoever works on it.
+  // As after a login: the terminal belongs to the user who works on it.
   if (geteuid() == 0 && chmod(name, 0666) != 0) throw std::runtime_error("cannot open up " + path_);
   resize(rows, columns);
 }

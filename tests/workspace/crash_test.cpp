@@ -161,7 +161,7 @@ TEST_F(Crash, CommitKilledAtRandomTimes) {
   }
 }
 
-// A step that cannot be done takes all others back: somebody made the name while we staged.
+// A step that cannot be done takes all others back: another process made the name while we staged.
 TEST_F(Crash, AFailingStepTakesTheOthersBack) {
   const auto original = layer().open_original();
   CommitOptions options;

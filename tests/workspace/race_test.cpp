@@ -1,4 +1,5 @@
-// Somebody swaps directories for links while we read and write: nothing outside is touched or read.
+// Another process swaps directories for links while we read and write: nothing outside is touched
+// or read.
 #include "workspace/fixture.h"
 
 #include <atomic>

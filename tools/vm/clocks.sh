@@ -70,7 +70,7 @@ newest_is_last() {
   bb grep -q fourth $log
 }
 
-# Files have the stamps of a clock that went back: nobody can tell what the host changed since.
+# Files have the stamps of a clock that went back: it cannot be told what the host changed since.
 doubt_is_a_conflict() {
   echo before >$base/work/file
   during -$year 0 -w $base/work -- bash -c 'echo began; read line; echo box >file' || return 1

@@ -1,5 +1,5 @@
 #!/usr/bin/bash
-# Limits on cgroup version 2, tried as whoever runs this: "ok CLAIM" or "not ok CLAIM" for each.
+# Limits on cgroup version 2, tried as the user who runs this: "ok CLAIM" or "not ok CLAIM" for each.
 #
 #   limits.sh CGROUP      the directory in which the boxes' cgroups appear
 #

@@ -5,9 +5,9 @@
 // enough, because shutdown(2) is done to the socket and not to the number.
 //
 // A search can miss one: it is in a message between two processes of the box, or in a call that
-// began before its number was closed, or it is passed around faster than anybody looks. So what a
-// search found says nothing about what is left: the kernel's tables do, and whoever cuts looks
-// there (Box::carry_out_cuts).
+// began before its number was closed, or it is passed around faster than the search. So what a
+// search found says nothing about what is left: the kernel's tables (sock_diag) do, and the caller
+// of this looks there (Box::carry_out_cuts).
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,8 @@ struct WantedSocket {
   std::uint64_t cookie = 0;
 };
 
-// How many descriptors and threads one search looks at. A hostile box can have very many, and
-// everybody waits for the search; one that has more may lose its life for it, and nobody else's
-// time.
+// How many descriptors and threads one search looks at. A hostile box can have very many, and all
+// boxes wait for the search. A box with more may be ended; other boxes are not delayed.
 inline constexpr std::size_t kMostLooks = 1U << 17;
 
 // Shuts these down, in whatever process of that pid namespace has one. Returns the cookies of those

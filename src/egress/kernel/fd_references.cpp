@@ -60,7 +60,7 @@ void read_entries(const std::string& info, int epoll, ino_t inode,
 }
 
 // The number in an epoll's entry is the one that the caller of epoll_ctl has for the file. So
-// somebody has to have it under the program's number: a child with a copy of our descriptors, on
+// a process has to have it under the program's number: a child with a copy of our descriptors, on
 // our memory, that ends right after.
 struct Registration {
   const std::vector<EpollEntry>* entries;

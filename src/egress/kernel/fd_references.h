@@ -1,10 +1,11 @@
-// What else in a program refers to a socket that the broker is about to replace.
+// Copies of a descriptor (dup) and epoll entries: what else in a program refers to a socket that
+// the broker is about to replace.
 //
 // The new socket takes the old one's number. A copy of the number (dup) would go on meaning the old
 // socket, and so would an epoll that the old one was put into before connect(2): Netty, Asio and
 // nginx do that. Both are found in /proc and mended, so that the program cannot tell.
 //
-// Only the process that connects is looked at: nobody can change the descriptors of another one. A
+// Only the process that connects is looked at: no call changes the descriptors of another one. A
 // copy that was given away before (to a child, by a message) keeps the unconnected socket.
 #pragma once
 

@@ -1,11 +1,11 @@
 // The sockets that the broker makes outside and hands in.
 //
 // Such a socket lives in the host's network, and its new owner is hostile. It can send and receive,
-// that is what it is for; it must not become a way to anybody else. connect(2) and bind(2) are the
+// that is what it is for; it must not become a way to another peer. connect(2) and bind(2) are the
 // broker's to carry out, but a socket can be made unconnected again, and then listen. So each
 // carries a packet filter of its own, locked, that drops whatever does not come from the one peer
-// it was made for: whatever is done to it, it hears nobody else, so no other connection can come
-// about.
+// it was made for: whatever is done to it, it gets packets of no other peer, so no other connection
+// can come about.
 #pragma once
 
 #include "base/result.h"

@@ -1,4 +1,4 @@
-// An event loop that somebody else drives: one descriptor that becomes readable when there is work.
+// An epoll loop that its owner drives: one descriptor that becomes readable when there is work.
 //
 // The broker has many things to wait for (listeners, sockets, answers to questions for names) and
 // lives in the loop of a supervisor that knows nothing of them. Handlers are called from

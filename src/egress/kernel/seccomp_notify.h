@@ -39,7 +39,7 @@ class Notifications {
   std::optional<WaitingCall> receive() const;
   bool still_waits(std::uint64_t id) const;
 
-  // The call returns `value`, or fails with `error` when that is not 0. False: nobody waits any
+  // The call returns `value`, or fails with `error` when that is not 0. False: no thread waits any
   // more.
   bool answer(std::uint64_t id, std::int64_t value, int error) const;
   // The kernel carries the call out, with whatever is in the box's memory by then. Only for calls

@@ -1,4 +1,5 @@
-// The connections of the boxes, seen from outside: how much each has carried, and when it ends.
+// The connections of the boxes, read outside through sock_diag (netlink): how much each has
+// carried, and when it ends.
 //
 // A socket that was handed in is the box's; a copy kept here would keep it open after the program
 // has closed it, and its peer would wait for the end. So none is kept. The kernel tells of every
@@ -40,8 +41,8 @@ class Endings {
   static Result<Endings> open();
 
   BorrowedFd fd() const { return events_; }  // readable when something may have ended
-  // Calls `ended` for each socket that was destroyed meanwhile, whoever's it was. False: there were
-  // more than the kernel keeps, and some are not told of; look() finds them.
+  // Calls `ended` for each socket that was destroyed meanwhile, also of other programs. False:
+  // there were more than the kernel keeps, and some are not told of; look() finds them.
   bool take(const Ended& ended) const;
 
   // A connection that its program has closed, or that was shut down both ways, carries nothing of
@@ -56,12 +57,13 @@ class Endings {
   // A socket of the host's network that listens or talks.
   struct Local {
     SocketName name;
-    ino_t inode = 0;  // 0: nobody has accepted it
-    uid_t uid = 0;    // who has
+    ino_t inode = 0;  // 0: no process has accepted it
+    uid_t uid = 0;    // of the process that has
   };
   // All that have this port of their own, or any for 0.
   Result<std::vector<Local>> sockets_at(std::uint16_t port) const;
-  // Ends a connection, whoever has it. False: this is for root alone, or the kernel does not do it.
+  // Ends a connection (SOCK_DESTROY), whichever process has it. False: this is for root alone, or
+  // the kernel does not do it.
   bool destroy(const SocketName& name) const;
 
  private:

@@ -1,4 +1,5 @@
-// Whether anybody else still has a socket that we let go of.
+// Whether another process still has a socket that we close: its reference count, as far as the
+// kernel tells.
 //
 // A program may have copies of the number that it connects (dup, fork), and each of them means the
 // old socket. Looking through /proc for them takes as long as the whole connect, and nearly always
@@ -17,8 +18,8 @@ class LastReference {
  public:
   static Result<LastReference> open();
 
-  // Closes a TCP socket that is neither connected nor listening. True: nobody has it any more.
-  // False: somebody has, or it cannot be told.
+  // Closes a TCP socket that is neither connected nor listening. True: no process has it any more.
+  // False: one has, or it cannot be told.
   bool close(UniqueFd socket);
 
  private:

@@ -75,7 +75,7 @@ std::optional<std::string> Connections::spend(const Endpoint& to) {
 }
 
 void Connections::add(OpenConnection connection) {
-  // Where ends are not heard of, and nobody counts, only so many are kept in mind.
+  // Where ends are not told by the kernel, and there is no budget, only so many are kept in mind.
   if (endings_ == nullptr && !most_open_ && open_.size() >= kMostUnheard) {
     (void)ended(open_.begin()->first, {});  // known to be there
   }
@@ -111,7 +111,7 @@ bool Connections::is_over(std::uint64_t cookie) const {
 }
 
 bool Connections::look_at_all() {
-  // A budget that nobody can count is one that has nothing left.
+  // A budget that cannot be counted has nothing left.
   if (endings_ == nullptr) return bytes_budget_.has_value();
   std::vector<std::uint64_t> gone;
   for (auto& [cookie, connection] : open_) {

@@ -39,8 +39,8 @@ class Connections {
   void add(OpenConnection connection);
   // True: it was one of these.
   bool ended(std::uint64_t cookie, const Counters& counters);
-  // True: whoever has it, it carries nothing any more. Ends it itself where that is allowed. Where
-  // the kernel does not tell, none is known to be over.
+  // True: it carries nothing any more, whichever process has it. Ends it itself where that is
+  // allowed. Where the kernel does not tell, none is known to be over.
   bool is_over(std::uint64_t cookie) const;
   // Looks at all of them anew. True when more was sent than the budget has.
   bool look_at_all();

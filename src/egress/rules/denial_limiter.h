@@ -1,7 +1,7 @@
 // Which denials of a box are told one by one.
 //
 // A box decides how often it is denied something: ten thousand times a second, for as long as it
-// lives. Whoever logs denials would log that. The same denial is told once in a while, with how
+// lives. A log of denials would grow as fast. The same denial is told once in a while, with how
 // many there were, and different ones come no faster than a person could want to know.
 #pragma once
 

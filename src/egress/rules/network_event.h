@@ -48,8 +48,8 @@ struct Denied {
   friend bool operator==(const Denied&, const Denied&) = default;
 };
 
-// The box has something that was taken from it, where nobody finds it. Whoever runs the box has to
-// end it: that takes it away for certain.
+// The box has something that was taken from it, where the broker cannot find it. The supervisor has
+// to end the box: that takes it away for certain.
 struct MustEnd {
   std::string why;
   friend bool operator==(const MustEnd&, const MustEnd&) = default;

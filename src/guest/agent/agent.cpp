@@ -30,7 +30,7 @@ Result<void> silence_stdio() {
   for (int i = 0; i < 3; ++i) {
     if (null.get() != i && ::dup2(null.get(), i) != i) return fail_os(errno, "set up stdio");
   }
-  // Whoever called us may have forgotten one; a program in the box must not find it.
+  // The parent may have left a descriptor open; a program in the box must not find it.
   if (::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0) return fail_os(errno, "close on exec");
   return {};
 }

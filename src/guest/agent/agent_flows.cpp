@@ -164,7 +164,7 @@ void Agent::drop_flows(Id id) {
 Result<void> Agent::handle(Id id, const Input& input, std::vector<UniqueFd>& /*fds*/) {
   if (is_packets()) return fail(Code::Invalid, "input in frames where pipes are used");
   const auto flow = in_flows_.find(id);
-  if (flow == in_flows_.end()) return {};  // nobody reads it any more
+  if (flow == in_flows_.end()) return {};  // its reader is gone
   if (!flow->second.put(input.bytes)) return fail(Code::Invalid, "more input than credit");
   move_in(id);
   return {};

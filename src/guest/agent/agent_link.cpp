@@ -33,7 +33,7 @@ Result<UniqueFd> adopt_pipe(const UniqueFd& fd, int flags) {
     return fail(Code::Invalid, "the agent sent the wrong end of a pipe");
   }
   auto own = open_file(fmt::format("/proc/self/fd/{}", fd.get()), flags | O_NONBLOCK | O_NOCTTY);
-  // Nobody has the other end open any more: there is no one to write to.
+  // No process has the other end open any more: writing is useless.
   if (!own && own.error().os_errno == ENXIO) return UniqueFd();
   return own;
 }

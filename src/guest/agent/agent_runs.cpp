@@ -151,9 +151,9 @@ bool Agent::tell_whole(Id id, std::uint32_t status, ShellPipes& pipes) {
 Result<void> Agent::hand_over_shell(Id id, ShellPipes pipes) {
   Run& record = runs_[id];
   shell_->let_go_of(pipes);
-  // The pipes stay alive until the run is over: opening one that nobody reads any more would keep
-  // the shell waiting for ever, and one that nobody has opened for writing looks ended. The shell's
-  // object has the readers.
+  // The pipes stay alive until the run is over: opening one that has no reader any more would keep
+  // the shell waiting for ever, and one that no process has open for writing looks ended. The
+  // shell's object has the readers.
   for (NamedPipe* pipe : {&pipes.output, pipes.error ? &*pipes.error : nullptr}) {
     if (pipe == nullptr) continue;
     PrivateDir::open_writer(*pipe);
@@ -300,7 +300,7 @@ Result<void> Agent::handle(Id id, const Resize& size, std::vector<UniqueFd>& /*f
   const auto run = runs_.find(id);
   if (run == runs_.end() || !run->second.terminal) return {};  // it has ended meanwhile
   const winsize window{size.rows, size.columns, 0, 0};
-  // A terminal that nobody has open any more keeps its size; nothing depends on it.
+  // A terminal that no process has open any more keeps its size; nothing depends on it.
   (void)::ioctl(run->second.terminal.get(), TIOCSWINSZ, &window);
   return {};
 }

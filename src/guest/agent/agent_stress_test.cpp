@@ -76,7 +76,7 @@ TEST(AgentStress, AStuckReaderStopsTheWriterAndMemoryStaysFlat) {
   const std::size_t before = agent.memory_kib("VmRSS:");
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   EXPECT_LE(agent.memory_kib("VmRSS:"), before + 64 + kSanitizerKib);
-  // Nobody reads, and the run can still be ended.
+  // The output is not read, and the run can still be ended.
   ASSERT_TRUE(agent.link().kill_run(*id, std::chrono::milliseconds(2000)));
   bool over = false;
   for (int i = 0; i < 300 && !over; ++i) {

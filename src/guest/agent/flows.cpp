@@ -36,7 +36,7 @@ FlowState OutFlow::move(const std::function<bool()>& may_send, const Send& send)
     const std::size_t most = std::min<std::uint64_t>(credit_, buffer.size());
     const ssize_t size = ::read(from_.get(), buffer.data(), most);
     if (is_later(size)) return FlowState::Dry;
-    // A terminal says EIO when nobody has its other side open any more.
+    // A terminal answers EIO when no process has its other side open any more.
     if (size <= 0) return FlowState::Ended;
     credit_ -= static_cast<std::uint64_t>(size);
     if (!send(std::string_view(buffer.data(), static_cast<std::size_t>(size)))) {
@@ -55,7 +55,7 @@ bool InFlow::put(std::string_view bytes) {
 FlowState InFlow::move() {
   const std::size_t before = held_.size();
   const bool open = write_some(to_, held_);
-  if (!open) held_.clear();  // nobody will read it; the sender is told that it has passed
+  if (!open) held_.clear();  // it will not be read; the sender is told that it has passed
   passed_ += before - held_.size();
   if (!open || (held_.empty() && ending_)) return FlowState::Ended;
   return held_.empty() ? FlowState::Dry : FlowState::Blocked;

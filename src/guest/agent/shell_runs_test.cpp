@@ -174,7 +174,7 @@ TEST_P(ShellRuns, WhatIsPrintedBetweenTwoRunsBelongsToNone) {
             "0 kept out=[] err=[]");
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(said("echo run"), "0 kept out=[run\n] err=[]");
-    // More than a pipe holds in the end, if nobody took it away.
+    // More than a pipe holds in the end, if it were not read.
     EXPECT_EQ(agent_.exec({"sh", "-c", "read x n < pid; for i in 1 2 3; do kill -USR1 $n; done"})
                   .end.value,
               0U);

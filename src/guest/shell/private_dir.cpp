@@ -92,7 +92,7 @@ bool PrivateDir::is_there(const NamedPipe& pipe) {
 bool PrivateDir::is_idle(const NamedPipe& pipe) {
   std::array<char, 4096> away;
   ssize_t size = 1;
-  // As much as a pipe holds; whoever writes on meanwhile has it open.
+  // As much as a pipe holds; a process that goes on writing has it open.
   for (int i = 0; i < 16 && size > 0; ++i) size = ::read(pipe.read.get(), away.data(), away.size());
   if (size > 0) size = ::read(pipe.read.get(), away.data(), away.size());
   return size == 0;  // with a writer there it is EAGAIN

@@ -42,11 +42,11 @@ class PrivateDir {
   const std::string& path() const { return path_; }
   std::string path_of(std::string_view name) const;
 
-  // A pipe that nobody else has open, in place of any that has the name.
+  // A pipe that no other process has open, in place of any that has the name.
   Result<NamedPipe> make_pipe(std::string_view name);
   // Whether the path still leads to this pipe.
   static bool is_there(const NamedPipe& pipe);
-  // Whether nobody has the writing end open. What was in it is thrown away.
+  // Whether no process has the writing end open. What was in it is thrown away.
   static bool is_idle(const NamedPipe& pipe);
   // Opens the writing end if the path still leads to this pipe.
   static void open_writer(NamedPipe& pipe);

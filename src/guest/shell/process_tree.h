@@ -1,6 +1,6 @@
 // Who is whose child in the box's pid namespace, read from /proc.
 //
-// The answer is old when it arrives: processes start and end meanwhile. Whoever kills by it asks
+// The answer is old when it arrives: processes start and end meanwhile. Code that kills by it asks
 // again until nothing is left.
 #pragma once
 

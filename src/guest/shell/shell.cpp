@@ -110,8 +110,8 @@ std::string PersistentShell::name_of(char kind, std::size_t set) {
   return fmt::format("{}{}", kind, set);
 }
 
-// A pipe that was kept, if its name still leads to it and nobody has it open; else a new one. Only
-// the reading end is open: as long as nobody else reads it, nobody sees an end too early.
+// A pipe that was kept, if its name still leads to it and no process has it open; else a new one.
+// Only the reading end is open: as long as no other process reads it, none sees an end too early.
 Result<NamedPipe> PersistentShell::take_pipe(std::optional<NamedPipe>& kept,
                                              std::string_view name) {
   std::optional<NamedPipe> pipe = std::exchange(kept, std::nullopt);

@@ -3,7 +3,7 @@
 //
 // How it is driven is told in shell_text.h. The shell is a child of the agent, leads its own
 // session and adopts the orphans of its tree, so that everything a run starts stays below it. It
-// may end at any time, because code says `exit` or `exec`, or kills it: whoever owns this object
+// may end at any time, because code says `exit` or `exec`, or kills it: the owner of this object
 // reaps it and starts another.
 #pragma once
 
@@ -50,9 +50,9 @@ class PersistentShell {
   // Readable when a run may have ended.
   BorrowedFd marks() const { return marks_; }
 
-  // Pipes for the next run that nobody else has open. The shell lets go of a run's pipes when it
-  // begins the next one, so two sets take turns: each is free again when it is needed. What is not
-  // given back with keep_pipes() is made anew, by prepare() ahead of time.
+  // Pipes for the next run that no other process has open. The shell lets go of a run's pipes when
+  // it begins the next one, so two sets take turns: each is free again when it is needed. What is
+  // not given back with keep_pipes() is made anew, by prepare() ahead of time.
   Result<ShellPipes> take_pipes(RunIo io, RunInput input);
   void keep_pipes(ShellPipes pipes);
   void prepare();
@@ -67,7 +67,7 @@ class PersistentShell {
   // The same, after waiting for it, less than a second.
   std::optional<std::uint32_t> await_end(std::chrono::microseconds most);
   // The run's pipes are in the hands of others. Its end is to be followed by hush(): the shell lets
-  // go of them, and until it has it finds somebody who reads what it prints.
+  // go of them, and until it has, what it prints is read.
   void let_go_of(const ShellPipes& pipes);
   void hush();
   // Whether the run's input was opened; as of the last take_end().

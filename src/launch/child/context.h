@@ -50,7 +50,7 @@ struct ChildContext {
   std::uint32_t outside_gid = 0;
   bool network_is_given = false;  // the clone already happened in an empty network namespace
   int resolver_fds[kResolverFds] = {-1, -1};  // with a given network: made with it
-  // A box that is begun before anybody asks for it: after how many steps of the box it waits, and
+  // A box that is begun before its request: after how many steps of the box it waits, and
   // where the rest of its plan comes from. -1: not parked.
   int order_fd = -1;
   std::size_t park_after = 0;
@@ -77,7 +77,7 @@ struct ChildContext {
   int ruleset_fd = -1;
   int terminal_fd = -1;    // the side that the command gets
   int terminal_main = -1;  // the side that the supervisor gets
-  int listener_fd = -1;    // of the filter, for whoever answers the calls that wait
+  int listener_fd = -1;    // of the filter, for the broker, which answers the calls that wait
   bool has_resolver = false;
   int layer_fds[kMaxLayerFds] = {};  // of layers in memory, for the supervisor
   std::size_t layer_count = 0;
@@ -86,7 +86,8 @@ struct ChildContext {
 
 // The parked box lets go of every descriptor that is not its own.
 bool begin_parked(ChildContext& context) noexcept;
-// Waits for the rest of the plan. False with errno set; ends with ECONNRESET when nobody will ask.
+// Waits for the rest of the plan. False with errno set; ends with ECONNRESET when no request will
+// come.
 bool await_order(ChildContext& context) noexcept;
 
 // One step. False with errno set when it failed; an operation that is not known is EINVAL.

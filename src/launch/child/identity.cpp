@@ -113,7 +113,7 @@ bool cap_limit(std::uint64_t resource, std::uint64_t value) noexcept {
   return ::syscall(SYS_prlimit64, 0, which, &limit, nullptr) == 0 && has_limit(which, limit);
 }
 
-// Securebits first: afterwards uid 0 inside (if somebody maps it) means nothing to execve, and no
+// Securebits first: afterwards uid 0 inside (if it is mapped) means nothing to execve, and no
 // capability can be made ambient. Then the bounding set, then the sets themselves.
 bool drop_capabilities() noexcept {
   if (::prctl(PR_SET_SECUREBITS, kLockedSecurebits, 0, 0, 0) != 0) return false;

@@ -42,8 +42,8 @@ class Lowers {
 };
 static_assert(plan::kMaxFrozen < 100 && plan::kMaxFrozen * 3 + sizeof("below") <= 256);
 
-// Marks of a layer that was mounted before: written by the kernel so that nobody trusts a layer
-// that a crash of the machine may have cut short. The box sees none of it.
+// Marks of a layer that was mounted before: written by the kernel so that no later mount trusts a
+// layer that a crash of the machine may have cut short. The box sees none of it.
 bool forget_volatile() noexcept {
   constexpr const char* kDirty = "layer/work/work/incompat/volatile/dirty";
   constexpr const char* kMark = "layer/work/work/incompat/volatile";

@@ -1,8 +1,9 @@
-// A box that is begun before anybody asks for it.
+// A box that is begun before its request (a parked box).
 //
 // It has done the first of its steps, which give it nothing: no tree of the host, no network, no
-// program. While it waits it has no descriptor but its own, and nobody's code runs in it. The order
-// is the plan of whoever gets it, checked by the launcher, and what that plan hands in.
+// program. While it waits it has no descriptor but its own, and no code of a caller runs in it. The
+// order is the plan of the request that gets it, checked by the launcher, and what that plan hands
+// in.
 
 #include "launch/child/context.h"
 #include "launch/child/init_message.h"

@@ -43,11 +43,11 @@ struct Verdict {
   enum class Kind : std::uint8_t {
     Allow,
     Refuse,       // the call returns `error` and nothing happens
-    Notify,       // the call waits for whoever holds the filter's listener
+    Notify,       // the call waits for the holder of the filter's listener
     KillProcess,  // the whole process dies of SIGSYS
   };
 
-  Kind kind = Kind::KillProcess;  // the strictest, for a verdict that nobody filled in
+  Kind kind = Kind::KillProcess;  // the strictest, for a verdict that was not filled in
   std::uint16_t error = 0;        // an errno, with Refuse alone
 
   static constexpr Verdict allow() { return {Kind::Allow, 0}; }

@@ -31,7 +31,8 @@ void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls)
   constexpr std::uint8_t kAddressOfSendto = 4;
   rules.find("sendto")->clauses.push_back(
       {{is_not_zero(kAddressOfSendto, kAll64)}, Verdict::notify()});
-  // The flag is about SIGPIPE, which a datagram never raises. Whoever sets it writes to a stream.
+  // The flag is about SIGPIPE, which a datagram never raises. A program that sets it writes to a
+  // stream.
   for (const auto& [name, argument] : std::span(kFlagsOf).subspan(1)) {
     rules.find(name)->clauses.push_back({{is_zero(argument, MSG_NOSIGNAL)}, Verdict::notify()});
   }

@@ -74,8 +74,8 @@ constexpr std::uint64_t kAllowedIoctls[] = {
     FIONCLEX,
     FIOQSIZE,
     FIGETBSZ,
-    // Copies that share their blocks, and what lsattr prints. Setting flags is left out: whoever
-    // restores them goes on without.
+    // Copies that share their blocks, and what lsattr prints. Setting flags is left out: a program
+    // that restores them goes on without.
     FICLONE,
     FICLONERANGE,
     FS_IOC_GETFLAGS,

@@ -22,7 +22,7 @@ void bring_back(FilterRules& rules, std::string_view group);
 
 // Changes them for a box that the connect broker serves: the named calls wait for the broker. TCP
 // Fast Open by message is refused: it would connect a socket of the broker's in a call that names
-// its address by pointer. A sendto(2) with an address waits too, so that whoever sends datagrams
+// its address by pointer. A sendto(2) with an address waits too, so that a sender of datagrams
 // learns why they do not arrive; so do sendmsg(2) and sendmmsg(2), which may have one in memory,
 // unless they say by MSG_NOSIGNAL that they write to a stream.
 void pass_to_broker(FilterRules& rules, std::span<const std::string_view> calls);

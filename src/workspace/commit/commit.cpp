@@ -242,7 +242,8 @@ Result<void> Committer::apply() {
 }
 
 // The transaction has recorded what its steps left; this adds the directories on the way. A name
-// that somebody changes between the last step and this look is taken for ours; files never are.
+// that another process changes between the last step and this look is taken for ours; files never
+// are.
 Result<void> Committer::remember_directories() {
   KnownNodes known = layer_.base().known;
   for (const SameDirectory& same : comparison_.same_directories) {

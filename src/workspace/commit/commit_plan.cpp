@@ -63,7 +63,7 @@ class Planner {
       if (change.kind != ChangeKind::Deleted) continue;
       if (!gone.empty() && is_below(change.path, gone)) continue;
       const bool is_directory = change.before.is(NodeType::Directory);
-      if (is_directory && !goes_whole(i)) continue;  // somebody wants to keep a file in it
+      if (is_directory && !goes_whole(i)) continue;  // a file in it is to be kept
       Step step{.kind = StepKind::Remove, .path = change.path, .before = change.before};
       if (is_directory) {
         step.scope = Scope::Tree;

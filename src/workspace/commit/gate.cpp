@@ -34,7 +34,7 @@ bool is_executable(const Change& change) {
 
 bool is_settings_file(const Change& change) { return change.after.is(NodeType::File); }
 
-// A new directory is often writable for the group, by the umask of whoever made it; one that was
+// A new directory is often writable for the group, by the umask of its maker; one that was
 // there becomes so on purpose only.
 bool opens_directory(const Change& change) {
   if (!change.after.is(NodeType::Directory)) return false;

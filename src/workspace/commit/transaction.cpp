@@ -152,7 +152,7 @@ Result<void> Transaction::stash_backups() {
   return move_new(record_.dir(), "old.draft", record_.dir(), "old");
 }
 
-// So that the next commit of this layer does not take this one for somebody else's work.
+// So that the next commit of this layer does not take this one for a change of another program.
 Result<void> Transaction::learn(const Outcomes& outcomes) {
   KnownNodes known = layer_->base().known;
   for (std::size_t i = 0; i < steps_.size() && i < outcomes.size(); ++i) {
@@ -185,13 +185,13 @@ Result<void> Transaction::take_back() {
 }
 
 // A rename gives a file another time of change, also one that puts it back: without this the next
-// commit would take what was restored for somebody else's work.
+// commit would take what was restored for a change of another program.
 Result<void> Transaction::learn_restored() {
   KnownNodes known = layer_->base().known;
   for (const Step& step : steps_) {
     if (step.before.inode == 0) continue;
     const auto parent = open_parent(step.path);
-    if (!parent) continue;  // its directory was never made, or somebody has removed it
+    if (!parent) continue;  // its directory was never made, or another process has removed it
     TRY(const Node now, look(*parent, split_path(step.path).second));
     const bool is_restored = step.before.is(NodeType::Directory) ? same_file(now, step.before)
                                                                  : same_content(now, step.before);

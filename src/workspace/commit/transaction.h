@@ -2,8 +2,8 @@
 //
 // Every change of the workspace is one rename, chmod or setxattr relative to a directory that was
 // opened beneath the workspace's root without following links. A step looks at what it is about to
-// displace before and, since somebody may be faster, again after the rename: when another file came
-// out than was expected, it is put back and the commit is taken back.
+// displace before and, since another process may be faster, again after the rename: when another
+// file came out than was expected, it is put back and the commit is taken back.
 //
 // Syncing: what was staged is synced with one syncfs(2) before the journal's decision, and what the
 // steps did with another one before the journal says done. That is as safe as an fsync of each

@@ -59,7 +59,7 @@ bool Undoer::is_known(const std::string& path, const Node& now) const {
          known->second == Known{.inode = now.inode, .changed = now.changed};
 }
 
-// Directories that the steps will change and in which nobody else has changed a name so far.
+// Directories that the steps will change and in which no other program has changed a name so far.
 std::vector<std::string> Undoer::quiet_directories() const {
   std::set<std::string> candidates;
   for (const Step& step : back_) {

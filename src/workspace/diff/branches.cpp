@@ -25,7 +25,7 @@ class Branch {
     Branch branch;
     TRY(branch.trees_, open_branch(layer));
     for (const Change& change : comparison.changes) {
-      if (change.kind == ChangeKind::Refused) continue;  // nothing is shown there by anybody
+      if (change.kind == ChangeKind::Refused) continue;  // nothing is shown there by any branch
       branch.paths_.insert(change.path);
       // At one path a deletion stands before what takes its place.
       branch.states_.insert_or_assign(change.path,

@@ -1,7 +1,7 @@
 // Reads git configuration files well enough to tell which settings differ.
 //
 // Not a replacement for git: values are compared, never used. What cannot be read is an error, and
-// whoever asks holds the change back.
+// the gate holds the change.
 #pragma once
 
 #include "base/result.h"

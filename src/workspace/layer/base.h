@@ -6,7 +6,7 @@
 // time (ctime) of what a commit is about to touch is compared with it. The argument that no change
 // of the original is overwritten unseen:
 //
-//  1. Nobody can set a ctime; writing, truncating, chmod, link, unlink, rename and utimes all set
+//  1. A ctime cannot be chosen; writing, truncating, chmod, link, unlink, rename and utimes all set
 //     it to the present, or to the last tick of the coarse clock before it (1 to 10 ms). So a
 //     change before the start has ctime <= start. A change after the start could be stamped with
 //     the tick before it; but the box reads nothing until the coarse clock is past the start (the
@@ -33,7 +33,7 @@
 // to do it; there a file also counts as changed when its directory's ctime is after the start.
 //
 // After a commit the layer records what it put where, so that the next commit of the same layer
-// does not take its own work for somebody else's.
+// does not take its own work for that of another program.
 #pragma once
 
 #include "workspace/tree/tree_fs.h"

@@ -9,11 +9,13 @@
 //   ROOT/ID/base.json  the original at the session's start (base.h), and `known`
 //   ROOT/ID/commits/N/ journal and backups of the Nth commit (journal.h); made by the first
 //
-// A layer that others stand on (LayerFacts::below) is frozen by that: whoever goes on from it makes
-// another on top. Nothing is copied or moved, and it goes when the last that stands on it has gone.
+// A layer that others stand on (LayerFacts::below) is frozen by that: a session that goes on from
+// it makes another on top. Nothing is copied or moved, and it goes when the last that stands on it
+// has gone.
 //
-// ROOT and every layer are 0700 and belong to whoever started the session, so no box and no other
-// user can name anything in them. A box reaches `upper` through its overlay mount and nothing else.
+// ROOT and every layer are 0700 and belong to the user who started the session, so no box and no
+// other user can name anything in them. A box reaches `upper` through its overlay mount and nothing
+// else.
 #pragma once
 
 #include "workspace/layer/base.h"
@@ -34,7 +36,7 @@ struct LayerFacts {
   uid_t uid = 0;        // who made the layer
   uid_t upper_uid = 0;  // to whom `upper` belongs on disk
   gid_t upper_gid = 0;
-  // Ids of the frozen layers that it stands on, the topmost first: nobody writes to them any more,
+  // Ids of the frozen layers that it stands on, the topmost first: no box writes to them any more,
   // and several layers may stand on the same.
   std::vector<std::string> below{};
 
@@ -44,7 +46,7 @@ struct LayerFacts {
 struct LayerRequest {
   std::string origin{};
   MarkPrefix prefix = MarkPrefix::User;
-  // Owner of `upper` and `work`; nothing leaves them to whoever makes the layer.
+  // Owner of `upper` and `work`; nothing leaves them to the user who makes the layer.
   std::optional<uid_t> upper_uid{};
   std::optional<gid_t> upper_gid{};
   QuotaChoice quota{};
@@ -128,9 +130,9 @@ Result<Layer> open_layer(const LayerRoot& root, std::string_view id);
 Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root);
 // When the newest one was made, ns since 1970, as told by the ids; 0 when there is none.
 Result<std::int64_t> newest_layer_time(const LayerRoot& root);
-// Takes a layer away at once: from here on nobody finds it by its id, and whatever comes next, it
-// goes. What it holds is on the disk until remove_doomed(), or until collect_layers() of whoever
-// comes later. Returns its id. Code::Denied while somebody holds it or while a commit of it is
+// Takes a layer away at once: from here on it is not found by its id, and whatever comes next, it
+// goes. What it holds is on the disk until remove_doomed(), or until collect_layers() of a later
+// process. Returns its id. Code::Denied while a process holds it or while a commit of it is
 // unfinished.
 Result<std::string> doom_layer(const LayerRoot& root, std::string_view id);
 // Removes what is left of a layer that was doomed, which may take long. One that is gone is fine.
@@ -145,7 +147,7 @@ struct Retention {
 
 // Removes layers that are too old or too many, half-made ones, and the rest of removals that were
 // interrupted. Layers that are held or have an unfinished commit stay. Of a layer that was begun
-// since the machine started the age is told by a clock that nobody sets. Returns the removed ids.
+// since the machine started the age is told by a clock that cannot be set. Returns the removed ids.
 Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Retention& keep);
 
 // Walks the directories of the original and adds their inodes to what is known: settles rule 3 of

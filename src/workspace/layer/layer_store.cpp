@@ -35,7 +35,7 @@ Result<std::vector<Entry>> list_root(const LayerRoot& root) {
   return list_directory(dir);
 }
 
-// Whether nobody holds the layer and no commit of it waits for recovery.
+// Whether no process holds the layer and no commit of it waits for recovery.
 Result<void> check_removable(const Layer& layer) {
   TRY(const UniqueFd fd, open_file_at(layer.dir(), "layer.json", O_RDONLY | O_NOFOLLOW));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {

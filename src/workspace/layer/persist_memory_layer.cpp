@@ -114,7 +114,8 @@ class Settler {
     return {};
   }
 
-  // The box may have shut out even its own user. Nobody but us is left who could mind.
+  // The box may have shut out even its own user. The box is gone, so changing the mode harms no
+  // process.
   static Result<void> let_us_in(BorrowedFd dir, const std::string& name, const Node& node,
                                 unsigned wanted) {
     if ((node.mode & wanted) == wanted) return {};

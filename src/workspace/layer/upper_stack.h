@@ -1,6 +1,6 @@
 // The trees that hold what a box wrote: its layer's upper, and the frozen ones that it stands on.
 //
-// A session that was forked writes into a layer of its own, over layers that nobody writes to any
+// A session that was forked writes into a layer of its own, over layers that no box writes to any
 // more. What it changed is what all of them say together, read as the kernel reads a stack of lower
 // directories: of a name the topmost tree that has it counts; a whiteout hides the name in all
 // trees below and in the original; a directory is joined with those of the same name below it, down

@@ -20,7 +20,7 @@ Result<void> write_record(BorrowedFd dir, const std::string& name, std::string_v
                           Durability durability);
 
 // A directory that is ours alone: made with 0700 if it is not there, with its parents; refused when
-// it belongs to somebody else or others may enter it.
+// it belongs to another user or others may enter it.
 Result<UniqueFd> open_private_directory(const std::string& path);
 
 }  // namespace glovebox::workspace

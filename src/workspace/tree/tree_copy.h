@@ -12,7 +12,7 @@ Result<void> copy_content(BorrowedFd from, BorrowedFd to, std::uint64_t size);
 // What a copy gets besides its content.
 struct Attributes {
   unsigned mode = 0;
-  uid_t uid = 0;  // given only when we are root: nobody else can give files away
+  uid_t uid = 0;  // given only when we are root: only root can give files away
   gid_t gid = 0;
   std::int64_t modified = 0;
   Xattrs xattrs{};

@@ -78,7 +78,7 @@ Result<UniqueFd> open_resolved(BorrowedFd root, const std::string& path, std::ui
 }
 
 // O_NONBLOCK keeps an open of a FIFO from waiting for its other end. The type is checked on the
-// descriptor, because the name may have changed since anybody looked.
+// descriptor, because the name may have changed since the last look.
 Result<UniqueFd> open_checked(BorrowedFd dir, const std::string& path) {
   TRY(UniqueFd fd, open_resolved(dir, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW));
   TRY(const Node node, look(fd));

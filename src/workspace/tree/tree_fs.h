@@ -1,9 +1,9 @@
-// Looking at directory trees that somebody else may be changing.
+// Looking at directory trees that another process may be changing.
 //
 // Every function takes a descriptor of a directory and ONE name in it, or a path that is resolved
 // by openat2(2) with RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS | NO_XDEV. So no call here can
-// be led out of the tree by a link, whoever plants it and whenever: what a name means is decided by
-// the kernel in the same call that uses it.
+// be led out of the tree by a link, whichever process plants it and whenever: what a name means is
+// decided by the kernel in the same call that uses it.
 //
 // An attacker would like us to open a FIFO and wait for ever, to open a device, to follow a link,
 // or to run out of memory or descriptors on a huge or deep tree. Types are looked at before
@@ -56,7 +56,7 @@ struct Node {
   std::uint64_t inode = 0;
   std::uint64_t device_number = 0;  // of a device node; 0 is the kernel's whiteout
   std::int64_t modified = 0;
-  std::int64_t changed = 0;  // ctime: cannot be set by anybody
+  std::int64_t changed = 0;  // ctime: it cannot be chosen
 
   bool exists() const { return type != NodeType::Missing; }
   bool is(NodeType other) const { return type == other; }

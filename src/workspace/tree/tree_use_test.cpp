@@ -81,7 +81,7 @@ TEST_F(TreeUseTest, ADeeperOneIsTold) {
   EXPECT_GE(use->bytes, std::uint64_t{1} << 20) << "the rest is counted";
 }
 
-// Root is shut out of nothing, so this is somebody else for a while.
+// Root is shut out of nothing, so this takes another uid for a while.
 TEST_F(TreeUseTest, WhatIsShutIsTold) {
   constexpr uid_t kOrdinary = 65533;
   const bool is_root = ::geteuid() == 0;

@@ -1,4 +1,4 @@
-"""Glovebox: sealed boxes for code that nobody has to trust.
+"""Glovebox: sealed boxes for untrusted code.
 
     import glovebox as gb
 

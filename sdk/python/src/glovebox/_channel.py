@@ -6,7 +6,7 @@ in nothing else.
 
 Every operation has a number, and an answer is for the operation that has its number: a posted value is
 never taken for the result of a call. Errors of `exec` come out of `recv()`, in their order among the posted
-values, unless somebody waits for that very execution.
+values, unless a caller waits for that very execution.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Slot(Protocol):
 
 
 class Listener(Protocol):
-    """Who is told what comes by itself. Called by whoever carries the frames: must not wait."""
+    """Who is told what comes by itself. Called by the thread that carries the frames: must not wait."""
 
     def on_denial(self, event: DenialEvent) -> None: ...
     def on_request(self, number: Any, capability: str, action: str, payload: Any) -> None: ...
@@ -95,7 +95,7 @@ class Inbox:
         return slot
 
     def give_up(self, slot: Slot) -> bool:
-        """Nobody waits for this slot any more. False when something came after all: it is in the slot."""
+        """No caller waits for this slot any more. False when something came after all: it is in the slot."""
         with self._lock:
             if slot.is_done():
                 return False
@@ -111,7 +111,7 @@ class Inbox:
             self._items.appendleft((value if error is None else error, 0, error is not None))
 
     def take_back(self, error: BaseException) -> None:
-        """Removes an error that somebody else has heard of."""
+        """Removes an error that another caller was told of."""
         with self._lock:
             self._items = deque(entry for entry in self._items if entry[0] is not error)
 
@@ -181,7 +181,7 @@ class Channel:
         return operation, frame
 
     def forget(self, operation: Operation) -> None:
-        """Its answer, if one comes, is for nobody."""
+        """Its answer, if one comes, is dropped."""
         with self._lock:
             self._open.pop(operation.number, None)
 
@@ -191,7 +191,7 @@ class Channel:
             return [self._open[number] for number in sorted(self._open)]
 
     def claim(self, operation: Operation) -> None:
-        """Somebody waits for this execution: its error is theirs, and no item of the inbox."""
+        """A caller waits for this execution: its error goes there, and is no item of the inbox."""
         with self._lock:
             operation.is_awaited = True
             if operation.error is not None:
@@ -241,7 +241,7 @@ class Channel:
             self._listener.on_restart()
         elif event == "end":
             self.ended(end_error(str(message.get("reason") or "closed"), str(message.get("message") or "")))
-        # Events of a newer service are news to nobody here.
+        # Events that only a newer service has are ignored.
 
     def _answer(self, message: dict[str, Any]) -> None:
         number = message.get("id")

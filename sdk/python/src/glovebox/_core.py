@@ -202,7 +202,7 @@ class Core:
         try:
             await link.send(frame)
         except SandboxEnded:
-            pass  # whoever reads the connection hears how it ended, and tells the operation
+            pass  # the reader of the connection sees how it ended, and tells the operation
         except BaseException:
             self._abandon(operation)  # some of it may be on its way
             raise
@@ -338,7 +338,7 @@ class Core:
             self.driver.in_background(self._reply(number, value, problem))
 
         if handler is None:
-            reply(None, PermissionError(f"nobody handles {capability!r}"))
+            reply(None, PermissionError(f"there is no handler for {capability!r}"))
         else:
             self.driver.call_back(handler, (action, payload), reply)
 
@@ -356,7 +356,7 @@ class Core:
 
 
 class Execution:
-    """Source that a sandbox was given to run. Nobody has to wait for it.
+    """Source that a sandbox was given to run. Waiting for it is optional.
 
     An error of it comes out of the sandbox's `recv()`, unless `wait()` was called, which then has it.
     """

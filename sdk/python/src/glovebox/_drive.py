@@ -136,7 +136,7 @@ class Driver(abc.ABC):
 
     @abc.abstractmethod
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Does a small piece of sending that nobody waits for."""
+        """Does a small piece of sending that no caller waits for."""
 
     @abc.abstractmethod
     async def close(self) -> None: ...
@@ -336,7 +336,7 @@ class BlockingDriver(Driver):
         try:
             run(work)
         except SandboxError:
-            pass  # whoever reads the connection tells of its end
+            pass  # the reader of the connection tells of its end
 
     async def close(self) -> None:
         with self._lock:
@@ -375,7 +375,7 @@ class AsyncSlot:
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # An error that nobody asks for is no news: operations may end without anybody waiting.
+        # An error that is not asked for is not reported: operations may end without a caller that waits.
         self.future.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def resolve(self, value: Any) -> None:
@@ -519,7 +519,7 @@ class AsyncDriver(Driver):
             try:
                 await work
             except SandboxError:
-                pass  # whoever reads the connection tells of its end
+                pass  # the reader of the connection tells of its end
 
         self._keep(asyncio.get_running_loop().create_task(quietly()))
 

@@ -114,7 +114,7 @@ def _tls(address: Address) -> ssl.SSLContext | None:
     return ssl.create_default_context() if address.is_tls else None
 
 
-# ---- Blocking: a thread reads, whoever sends writes. ---------------------------------------------------
+# ---- Blocking: a thread reads, the caller that sends writes. ---------------------------------------------------
 
 
 class BlockingLink:
@@ -178,7 +178,7 @@ class BlockingLink:
             raise
 
     def _flush(self) -> None:
-        """Sends what the protocol has to say by itself. When somebody is writing, that is left to them."""
+        """Sends what the protocol has to say by itself. When a caller is writing, that is left to it."""
         while self._wire.protocol.writes and self._writing.acquire(blocking=False):
             try:
                 with self._state:
@@ -203,7 +203,7 @@ class BlockingLink:
             error = problem
         except OSError:
             pass  # closed on this side, or gone on the other: the same end
-        finally:  # also after a bug: somebody may be waiting for an answer
+        finally:  # also after a bug: a caller may be waiting for an answer
             self._on_lost(error or self._wire.lost())
             self._socket.close()
 

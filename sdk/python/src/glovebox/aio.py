@@ -208,7 +208,7 @@ class Sandbox:
     # ---- Changes -------------------------------------------------------------------------------------
 
     async def diff(self, workspace: str | None = None) -> list[Change]:
-        """What the sandbox changed in its workspace, which nobody outside sees until it is committed."""
+        """What the sandbox changed in its workspace, which is not visible outside until it is committed."""
         answer = await self._diff("application/json", workspace)
         return [Change.from_json(each) for each in answer.json()["changes"]]
 
@@ -281,7 +281,7 @@ class Sandbox:
         return True
 
     async def quarantine(self, reason: str) -> None:
-        """Ends it and says why. Its changes are kept on the service's disk, for somebody to look at."""
+        """Ends it and says why. Its changes are kept on the service's disk, to be looked at later."""
         self._core.quarantine_reason = reason
         await self._core.supervisor._end(self._core, "quarantined", keep_layers=True)
 

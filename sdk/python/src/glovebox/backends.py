@@ -17,7 +17,7 @@ DEFAULT_BACKEND: BackendMode = "process"
 
 
 def check_backend(name: object) -> BackendMode:
-    """The name itself; `ValueError` for one that nobody knows."""
+    """The name itself; `ValueError` for an unknown one."""
     for known in SUPPORTED_BACKENDS:
         if name == known:
             return known

@@ -24,7 +24,7 @@ from .results import Change, Commit, FileInfo, RunResult, Snapshot
 
 
 class Execution:
-    """Source that a sandbox was given to run. Nobody has to wait for it."""
+    """Source that a sandbox was given to run. Waiting for it is optional."""
 
     def __init__(self, inner: _Execution) -> None:
         self._inner = inner
@@ -252,7 +252,7 @@ class Sandbox:
         return run(self._inner.reap())
 
     def quarantine(self, reason: str) -> None:
-        """Ends it and says why. Its changes are kept on the service's disk, for somebody to look at."""
+        """Ends it and says why. Its changes are kept on the service's disk, to be looked at later."""
         run(self._inner.quarantine(reason))
 
     def close(self) -> None:

@@ -176,7 +176,7 @@ class ServiceError(SandboxError):
 
 
 class InvalidRequest(ServiceError, ValueError):
-    """The request asks for something that has no meaning, or that nobody may have."""
+    """The request asks for something that has no meaning, or that is never granted."""
 
 
 class NotSupported(ServiceError, NotImplementedError):
