@@ -1,6 +1,7 @@
 #include "attack/mcp_boxes.h"
 
 #include "base/file.h"
+#include "base/pipe.h"
 #include "guest/shell/shell_text.h"
 
 #include <boost/json/parse.hpp>
@@ -8,7 +9,6 @@
 
 #include <charconv>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace glovebox::app {
@@ -54,13 +54,10 @@ std::string texts_in(const json::value& answer) {
 class Server {
  public:
   static Result<std::unique_ptr<Server>> start(Command command) {
-    int pipe[2];
-    if (::pipe2(pipe, O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
-    const UniqueFd reader(pipe[0]);
-    UniqueFd writer(pipe[1]);
-    command.input = reader;
+    TRY(Pipe pipe, open_pipe());
+    command.input = pipe.read;
     TRY(Background process, Background::start(command));
-    auto server = std::unique_ptr<Server>(new Server(std::move(process), std::move(writer)));
+    auto server = std::unique_ptr<Server>(new Server(std::move(process), std::move(pipe.write)));
     TRY_VOID(server->ask(hello()));
     return server;
   }

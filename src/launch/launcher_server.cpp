@@ -1,6 +1,7 @@
 #include "launch/launcher_server.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
 #include "launch/launcher_protocol.h"
 #include "launch/packet.h"
 
@@ -15,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <sys/wait.h>
 
 namespace glovebox::launch {
 namespace {
@@ -276,9 +276,7 @@ int LauncherServer::check_due_limits() {
 void LauncherServer::end_box(std::uint64_t id) {
   const auto found = running_.find(id);
   Running& running = found->second;
-  siginfo_t info{};
-  (void)::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(running.box.init.get()), &info,
-                 WEXITED);  // it has ended, or has been killed and is waited for
+  (void)reap_process(running.box.init);  // it has ended, or has been killed and is waited for
   if (running.limit == 0) check_limits(running);
   const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Read);
   stop_polling(running.box.init.get());

@@ -1,5 +1,6 @@
 #include "launch/parked.h"
 
+#include "base/pidfd.h"
 #include "launch/child/init_message.h"
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 namespace glovebox::launch {
 namespace {
@@ -19,13 +19,6 @@ bool is_waiting(ParkedBox& parked) {
   parked.is_ready = ::recv(parked.order.get(), &word, sizeof(word), MSG_DONTWAIT) == sizeof(word) &&
                     word == kParkedWord;
   return parked.is_ready;
-}
-
-bool has_ended(const ParkedBox& parked) {
-  siginfo_t info{};
-  return ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(parked.box.init.get()), &info,
-                  WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid != 0;
 }
 
 }  // namespace
@@ -109,7 +102,7 @@ void ParkedBoxes::give_up() {
 void ParkedBoxes::reap() {
   for (Shape& shape : shapes_) {
     const std::size_t before = shape.boxes.size();
-    std::erase_if(shape.boxes, has_ended);
+    std::erase_if(shape.boxes, [](const ParkedBox& one) { return has_ended(one.box.init); });
     shape.losses += static_cast<std::uint32_t>(before - shape.boxes.size());
   }
 }
