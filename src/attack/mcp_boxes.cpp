@@ -2,9 +2,9 @@
 
 #include "base/file.h"
 #include "base/pipe.h"
+#include "base/strict_json.h"
 #include "guest/shell/shell_text.h"
 
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <charconv>
@@ -75,10 +75,9 @@ class Server {
     TRY_VOID(write_all(input_, json::serialize(question) + "\n"));
     while (true) {
       TRY(const std::string line, process_.next_line(kPatience));
-      boost::system::error_code problem;
-      json::value answer = json::parse(line, problem);
-      if (problem || !answer.is_object()) continue;  // a line for people
-      const json::value* id = answer.as_object().if_contains("id");
+      auto answer = parse_strict_json(line, kAnyLength);
+      if (!answer || !answer->is_object()) continue;  // a line for people
+      const json::value* id = answer->as_object().if_contains("id");
       if (id != nullptr && *id == json::value(count_)) return answer;
     }
   }

@@ -1,6 +1,6 @@
 #include "policy/path_pattern.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,6 @@ namespace glovebox::policy {
 namespace {
 
 using authority::AbsolutePath;
-using authority::quoted;
 
 constexpr std::string_view kAnyDepth = "**";
 

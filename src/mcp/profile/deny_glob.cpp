@@ -1,7 +1,7 @@
 #include "mcp/profile/deny_glob.h"
 
 #include "authority/paths.h"
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 #include "host/path_facts.h"
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 namespace glovebox::mcp {
 namespace {
 
-using authority::quoted;
 using policy::EntryKind;
 using Kind = GlobToken::Kind;
 

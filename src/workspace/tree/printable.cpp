@@ -1,6 +1,6 @@
 #include "workspace/tree/printable.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 
 #include <cstdint>
 #include <iterator>
@@ -22,7 +22,7 @@ std::size_t sequence_length(std::string_view bytes) {
   } else if (lead >= 0xc0) {
     length = 2;
   }
-  if (bytes.size() < length || !authority::is_utf8(bytes.substr(0, length))) return 0;
+  if (bytes.size() < length || !is_utf8(bytes.substr(0, length))) return 0;
   return length;
 }
 
