@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 namespace glovebox::launch {
@@ -26,8 +25,7 @@ bool is_waiting(ParkedBox& parked) {
 ParkedBox::~ParkedBox() { box.kill_and_reap(); }
 
 Result<void> ParkedBoxes::open() {
-  ended_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  if (!ended_) return fail_os(errno, "epoll");
+  TRY(ended_, Epoll::open());
   return {};
 }
 
@@ -67,7 +65,7 @@ std::optional<ParkedBox> ParkedBoxes::take(const plan::PlanView& plan) {
   ParkedBox parked = std::move(*found);
   shape->boxes.erase(found);
   // The client gets the pidfd, so closing ours would not end the watch.
-  (void)::epoll_ctl(ended_.get(), EPOLL_CTL_DEL, parked.box.init.get(), nullptr);
+  ended_.remove(parked.box.init);
   return parked;
 }
 
@@ -86,11 +84,8 @@ const plan::PlanView* ParkedBoxes::wanted() {
 
 void ParkedBoxes::add(ParkedBox parked) {
   if (wanted_ == nullptr) return;
-  epoll_event event{};
-  event.events = EPOLLIN;
   // One that cannot be watched is not kept.
-  if (::epoll_ctl(ended_.get(), EPOLL_CTL_ADD, parked.box.init.get(), &event) != 0)
-    return give_up();
+  if (!ended_.add(parked.box.init, EPOLLIN)) return give_up();
   wanted_->boxes.push_back(std::move(parked));
   ++refills_;
 }
