@@ -1,6 +1,8 @@
 #include "attack/command.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
+#include "base/pipe.h"
 
 #include <algorithm>
 #include <array>
@@ -115,11 +117,9 @@ struct Started {
 };
 
 Result<Started> start_program(const Command& command) {
-  int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return fail_os(errno, "make a pipe");
-  Started started{0, {}, UniqueFd(pipe[0])};
-  const UniqueFd writer(pipe[1]);
-  ::fcntl(writer.get(), F_SETFL, 0);
+  TRY(Pipe pipe, open_pipe());
+  TRY_VOID(set_nonblocking(pipe.read));
+  Started started{0, {}, std::move(pipe.read)};
   TRY(const UniqueFd nothing, open_file("/dev/null", O_RDONLY | O_CLOEXEC));
   std::vector<char*> argv, envp;
   for (const std::string& word : command.words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -133,10 +133,10 @@ Result<Started> start_program(const Command& command) {
   started.pid = ::fork();
   if (started.pid < 0) return fail_os(errno, "start {}", command.words.front());
   if (started.pid == 0) {
-    become(command, {input, writer.get()}, missing == std::end(kMissing) ? nullptr : missing,
+    become(command, {input, pipe.write.get()}, missing == std::end(kMissing) ? nullptr : missing,
            argv.data(), envp.data());
   }
-  started.process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0U)));
+  if (auto process = open_pidfd(started.pid)) started.process = *std::move(process);
   return started;
 }
 

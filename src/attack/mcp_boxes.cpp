@@ -1,14 +1,14 @@
 #include "attack/mcp_boxes.h"
 
 #include "base/file.h"
+#include "base/pipe.h"
+#include "base/strict_json.h"
 #include "guest/shell/shell_text.h"
 
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <charconv>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace glovebox::app {
@@ -54,13 +54,10 @@ std::string texts_in(const json::value& answer) {
 class Server {
  public:
   static Result<std::unique_ptr<Server>> start(Command command) {
-    int pipe[2];
-    if (::pipe2(pipe, O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
-    const UniqueFd reader(pipe[0]);
-    UniqueFd writer(pipe[1]);
-    command.input = reader;
+    TRY(Pipe pipe, open_pipe());
+    command.input = pipe.read;
     TRY(Background process, Background::start(command));
-    auto server = std::unique_ptr<Server>(new Server(std::move(process), std::move(writer)));
+    auto server = std::unique_ptr<Server>(new Server(std::move(process), std::move(pipe.write)));
     TRY_VOID(server->ask(hello()));
     return server;
   }
@@ -78,10 +75,9 @@ class Server {
     TRY_VOID(write_all(input_, json::serialize(question) + "\n"));
     while (true) {
       TRY(const std::string line, process_.next_line(kPatience));
-      boost::system::error_code problem;
-      json::value answer = json::parse(line, problem);
-      if (problem || !answer.is_object()) continue;  // a line for people
-      const json::value* id = answer.as_object().if_contains("id");
+      auto answer = parse_strict_json(line, kAnyLength);
+      if (!answer || !answer->is_object()) continue;  // a line for people
+      const json::value* id = answer->as_object().if_contains("id");
       if (id != nullptr && *id == json::value(count_)) return answer;
     }
   }

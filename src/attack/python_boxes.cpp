@@ -1,6 +1,7 @@
 #include "attack/python_boxes.h"
 
 #include "attack/session_boxes.h"
+#include "base/strict_json.h"
 #include "cli/session/session_start.h"
 #include "client/client_connection.h"
 #include "client/http_client.h"
@@ -9,7 +10,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/websocket.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <cerrno>
@@ -89,10 +89,9 @@ class Channel {
       return std::optional<json::object>();
     }
     if (*done) return json::object{{"ev", "end"}, {"reason", done->message()}};
-    Problem problem;
-    json::value value = json::parse(boost::beast::buffers_to_string(buffer.data()), problem);
-    if (problem || !value.is_object()) return fail(Code::Os, "a Python session sent nonsense");
-    return std::optional(std::move(value).as_object());
+    auto value = parse_strict_json(boost::beast::buffers_to_string(buffer.data()), kAnyLength);
+    if (!value || !value->is_object()) return fail(Code::Os, "a Python session sent nonsense");
+    return std::optional(std::move(*value).as_object());
   }
 
   // A denial, or what a call met. Code that fails by a mistake of its own has tried nothing.
@@ -244,7 +243,8 @@ class PythonBoxes final : public Boxes {
     std::vector<std::string> backwards(words.rbegin(), words.rend());
     app.parse(backwards);
     TRY(const std::string text, session_request_json(options));
-    json::object body = json::parse(text).as_object();
+    TRY(json::value request, parse_strict_json(text, kAnyLength));
+    json::object& body = request.as_object();
     body["python"] = json::object();
     body["backend"] = setting_.backend == Backend::Cell ? "cell" : "process";
     TRY(HttpClient client, HttpClient::connect(address_));
@@ -252,7 +252,8 @@ class PythonBoxes final : public Boxes {
         client.call(
             {.method = "POST", .target = "/v1/isolated/session", .body = json::serialize(body)}));
     if (!reply.ok()) return tl::unexpected(refusal_of(reply));
-    return std::string(json::parse(reply.body).as_object().at("session_id").as_string());
+    TRY(const json::value answer, parse_strict_json(reply.body, kAnyLength));
+    return std::string(answer.as_object().at("session_id").as_string());
   }
 
   AttackedService service_;

@@ -1,7 +1,7 @@
 #include "authority/json_codec.h"
 
-#include "authority/plain_text.h"
-#include "authority/strict_json.h"
+#include "base/plain_text.h"
+#include "base/strict_json.h"
 
 #include <algorithm>
 #include <array>
@@ -60,7 +60,7 @@ void put(json::object& out, const Budget<K>& budget) {
 
 // ---- Decoding: one function a kind, each reading exactly the fields that put() writes.
 
-Result<PortRange> read_ports(Fields& fields) {
+Result<PortRange> read_ports(JsonFields& fields) {
   if (fields.find("ports") == nullptr) {
     TRY(const std::uint64_t port, fields.integer("port"));
     return PortRange::make(port, port);
@@ -74,39 +74,39 @@ Result<PortRange> read_ports(Fields& fields) {
 
 // For the kinds that are one text; `field` is its name.
 template <class Kind>
-Result<Capability> read_text(Fields& fields, std::string_view field) {
+Result<Capability> read_text(JsonFields& fields, std::string_view field) {
   TRY(const std::string_view text, fields.text(field));
   TRY(Kind capability, Kind::parse(text));
   return Capability(std::move(capability));
 }
 
 template <class Kind>
-Result<Capability> read_path(Fields& fields) {
+Result<Capability> read_path(JsonFields& fields) {
   return read_text<Kind>(fields, "path");
 }
 
 template <class Kind>
-Result<Capability> read_name(Fields& fields) {
+Result<Capability> read_name(JsonFields& fields) {
   return read_text<Kind>(fields, "name");
 }
 
-Result<Capability> read_import(Fields& fields) { return read_text<Import>(fields, "module"); }
+Result<Capability> read_import(JsonFields& fields) { return read_text<Import>(fields, "module"); }
 
-Result<Capability> read_connect(Fields& fields) {
+Result<Capability> read_connect(JsonFields& fields) {
   TRY(const std::string_view text, fields.text("host"));
   TRY(HostPattern host, parse_host(text));
   TRY(const PortRange ports, read_ports(fields));
   return Capability(ConnectTCP{std::move(host), ports});
 }
 
-Result<Capability> read_listen(Fields& fields) {
+Result<Capability> read_listen(JsonFields& fields) {
   TRY(const std::string_view text, fields.text("host"));
   TRY(const ListenAddress address, parse_listen_address(text));
   TRY(const PortRange ports, read_ports(fields));
   return Capability(ListenTCP{address, ports});
 }
 
-Result<Capability> read_env(Fields& fields) {
+Result<Capability> read_env(JsonFields& fields) {
   TRY(const std::string_view text, fields.text("name"));
   TRY(EnvName name, EnvName::parse(text));
   if (fields.find("value") == nullptr) return Capability(Env{std::move(name), std::nullopt});
@@ -115,7 +115,7 @@ Result<Capability> read_env(Fields& fields) {
   return Capability(Env{std::move(name), std::move(value)});
 }
 
-Result<Capability> read_subprocess(Fields& fields) {
+Result<Capability> read_subprocess(JsonFields& fields) {
   TRY(const json::array* list, fields.array("commands"));
   TRY(const bool allow_shell, fields.boolean("allow_shell"));
   std::vector<CommandName> commands;
@@ -130,19 +130,19 @@ Result<Capability> read_subprocess(Fields& fields) {
 }
 
 template <class Kind>
-Result<Capability> read_nothing(Fields&) {
+Result<Capability> read_nothing(JsonFields&) {
   return Capability(Kind{});
 }
 
 template <BudgetKind K>
-Result<Capability> read_budget(Fields& fields) {
+Result<Capability> read_budget(JsonFields& fields) {
   TRY(const std::uint64_t amount, fields.integer(field_name(info(K).unit)));
   return make_budget(K, amount);
 }
 
 struct KindCodec {
   std::string_view kind;
-  Result<Capability> (*read)(Fields&);
+  Result<Capability> (*read)(JsonFields&);
 };
 
 template <BudgetKind K>
@@ -183,7 +183,7 @@ static_assert(kCodecs.size() == std::variant_size_v<Capability>);
 
 constexpr std::array<Effect, 3> kEffects{Effect::Allow, Effect::Deny, Effect::Silent};
 
-Result<void> read_rules(Fields& fields, Effect effect, std::vector<Rule>& rules) {
+Result<void> read_rules(JsonFields& fields, Effect effect, std::vector<Rule>& rules) {
   const std::string_view name = to_text(effect);
   if (fields.find(name) == nullptr) return {};
   TRY(const json::array* list, fields.array(name));
@@ -220,14 +220,14 @@ json::value to_json(const Capability& capability) {
 }
 
 Result<Capability> capability_from_json(const json::value& value) {
-  TRY(Fields tagged, Fields::of(value, "capability"));
+  TRY(JsonFields tagged, JsonFields::of(value, "capability"));
   TRY(const std::string_view kind, tagged.text("kind"));
   const auto codec = std::find_if(kCodecs.begin(), kCodecs.end(),
                                   [&](const KindCodec& each) { return each.kind == kind; });
   if (codec == kCodecs.end()) {
     return fail(Code::Invalid, "capability: unknown kind {}", quoted(kind));
   }
-  TRY(Fields fields, Fields::of(value, std::string(codec->kind)));
+  TRY(JsonFields fields, JsonFields::of(value, std::string(codec->kind)));
   fields.find("kind");
   TRY(Capability capability, codec->read(fields));
   TRY_VOID(fields.finish());
@@ -254,7 +254,7 @@ Result<json::value> to_json(const AuthoritySet& set) {
 }
 
 Result<AuthoritySet> set_from_json(const json::value& value) {
-  TRY(Fields fields, Fields::of(value, "authority"));
+  TRY(JsonFields fields, JsonFields::of(value, "authority"));
   TRY(const std::uint64_t version, fields.integer("version"));
   if (version != kJsonVersion) {
     return fail(Code::Unsupported, "authority: version {} (this build reads {})", version,

@@ -1,8 +1,8 @@
 #include "authority/legacy_codec.h"
 
-#include "authority/plain_text.h"
-#include "authority/strict_json.h"
 #include "authority/terms.h"
+#include "base/plain_text.h"
+#include "base/strict_json.h"
 
 #include <algorithm>
 #include <array>
@@ -61,7 +61,7 @@ Result<void> add_parsed(Reading& reading, std::string_view text) {
 }
 
 template <class Kind>
-Result<void> add_each(Reading& reading, Fields& fields, std::string_view field) {
+Result<void> add_each(Reading& reading, JsonFields& fields, std::string_view field) {
   TRY(const json::array* list, fields.array(field));
   for (const json::value& each : *list) {
     TRY(const std::string_view text, json_text(each, field));
@@ -71,7 +71,7 @@ Result<void> add_each(Reading& reading, Fields& fields, std::string_view field) 
 }
 
 template <class Kind>
-Result<void> add_one(Reading& reading, Fields& fields, std::string_view field) {
+Result<void> add_one(Reading& reading, JsonFields& fields, std::string_view field) {
   TRY(const std::string_view text, fields.text(field));
   return add_parsed<Kind>(reading, text);
 }
@@ -95,15 +95,15 @@ Result<std::string> bytes_from_hex(std::string_view hex, std::string_view secret
   return bytes;
 }
 
-Result<void> read_filesystem(Reading& reading, Fields& fields) {
+Result<void> read_filesystem(Reading& reading, JsonFields& fields) {
   return add_each<WritePath>(reading, fields, "roots");
 }
 
-Result<void> read_network(Reading& reading, Fields& fields) {
+Result<void> read_network(Reading& reading, JsonFields& fields) {
   return add_each<ConnectTCP>(reading, fields, "destinations");
 }
 
-Result<void> read_secrets(Reading& reading, Fields& fields) {
+Result<void> read_secrets(Reading& reading, JsonFields& fields) {
   TRY(const json::object* values, fields.object("values"));
   for (const json::key_value_pair& each : *values) {
     const std::string_view name(each.key().data(), each.key().size());
@@ -116,7 +116,7 @@ Result<void> read_secrets(Reading& reading, Fields& fields) {
   return add_each<Secret>(reading, fields, "references");
 }
 
-Result<void> read_subprocess(Reading& reading, Fields& fields) {
+Result<void> read_subprocess(Reading& reading, JsonFields& fields) {
   TRY(const json::array* list, fields.array("allowed_commands"));
   TRY(const bool allow_shell, fields.boolean("allow_shell"));
   std::vector<CommandName> commands;
@@ -132,15 +132,15 @@ Result<void> read_subprocess(Reading& reading, Fields& fields) {
   return {};
 }
 
-Result<void> read_read_path(Reading& reading, Fields& fields) {
+Result<void> read_read_path(Reading& reading, JsonFields& fields) {
   return add_one<ReadPath>(reading, fields, "path");
 }
 
-Result<void> read_write_path(Reading& reading, Fields& fields) {
+Result<void> read_write_path(Reading& reading, JsonFields& fields) {
   return add_one<WritePath>(reading, fields, "path");
 }
 
-Result<void> read_connect_tcp(Reading& reading, Fields& fields) {
+Result<void> read_connect_tcp(Reading& reading, JsonFields& fields) {
   TRY(const std::string_view text, fields.text("host"));
   TRY(HostPattern host, parse_host(text));
   TRY(const std::uint64_t port, fields.integer("port"));
@@ -148,11 +148,11 @@ Result<void> read_connect_tcp(Reading& reading, Fields& fields) {
   return add(reading, ConnectTCP{std::move(host), ports});
 }
 
-Result<void> read_import(Reading& reading, Fields& fields) {
+Result<void> read_import(Reading& reading, JsonFields& fields) {
   return add_one<Import>(reading, fields, "module");
 }
 
-Result<void> read_cpu_budget(Reading& reading, Fields& fields) {
+Result<void> read_cpu_budget(Reading& reading, JsonFields& fields) {
   TRY(const std::uint64_t ms, fields.integer("ms"));
   TRY(const CpuBudget budget, CpuBudget::make(ms));
   reading.capabilities.emplace_back(budget);
@@ -160,14 +160,14 @@ Result<void> read_cpu_budget(Reading& reading, Fields& fields) {
 }
 
 template <class Kind>
-Result<void> read_bare(Reading& reading, Fields&) {
+Result<void> read_bare(Reading& reading, JsonFields&) {
   reading.capabilities.emplace_back(Kind{});
   return {};
 }
 
 struct LegacyKind {
   std::string_view tag;
-  Result<void> (*read)(Reading&, Fields&);
+  Result<void> (*read)(Reading&, JsonFields&);
 };
 
 constexpr std::array<LegacyKind, 11> kLegacyKinds{{
@@ -185,14 +185,14 @@ constexpr std::array<LegacyKind, 11> kLegacyKinds{{
 }};
 
 Result<void> read_tag(Reading& reading, const json::value& value) {
-  TRY(Fields marked, Fields::of(value, "legacy capability"));
+  TRY(JsonFields marked, JsonFields::of(value, "legacy capability"));
   TRY(const std::string_view tag, marked.text(kMarker));
   const auto kind = std::find_if(kLegacyKinds.begin(), kLegacyKinds.end(),
                                  [&](const LegacyKind& each) { return each.tag == tag; });
   if (kind == kLegacyKinds.end()) {
     return fail(Code::Invalid, "legacy capability: unknown kind {}", quoted(tag));
   }
-  TRY(Fields fields, Fields::of(value, fmt::format("legacy {}", tag)));
+  TRY(JsonFields fields, JsonFields::of(value, fmt::format("legacy {}", tag)));
   fields.find(kMarker);
   TRY_VOID(kind->read(reading, fields));
   return fields.finish();

@@ -1,6 +1,6 @@
 #include "authority/names.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "authority/network.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 #include "base/quantity.h"
 
 #include <algorithm>

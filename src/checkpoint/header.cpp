@@ -1,6 +1,6 @@
 #include "checkpoint/header.h"
 
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 
 namespace glovebox::checkpoint {
 namespace {
@@ -55,8 +55,8 @@ Result<std::size_t> decode_prelude(std::string_view prelude) {
 
 Result<Header> decode_header_body(std::string_view text) {
   TRY(const json::value value,
-      authority::parse_strict_json(text, {.max_bytes = kMaxHeaderBytes, .max_depth = 3}));
-  TRY(authority::Fields fields, authority::Fields::of(value, "checkpoint"));
+      parse_strict_json(text, {.max_bytes = kMaxHeaderBytes, .max_depth = 3}));
+  TRY(JsonFields fields, JsonFields::of(value, "checkpoint"));
   Header header;
   TRY(header.tenant, fields.text("tenant"));
   TRY(header.policy_digest, fields.text("policy"));
@@ -64,7 +64,7 @@ Result<Header> decode_header_body(std::string_view text) {
   TRY(const json::array* state, fields.array("state"));
   TRY_VOID(fields.finish());
   for (const json::value& item : *state) {
-    TRY(const std::string_view kind, authority::json_text(item, "state"));
+    TRY(const std::string_view kind, json_text(item, "state"));
     header.state.emplace_back(kind);
   }
   const bool fits = header.tenant.size() <= kMaxText && header.policy_digest.size() <= kMaxText &&

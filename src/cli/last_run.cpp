@@ -1,8 +1,8 @@
 #include "cli/last_run.h"
 
-#include "authority/strict_json.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "base/strict_json.h"
 #include "cli/layers.h"
 #include "host/path_facts.h"
 #include "workspace/tree/printable.h"
@@ -50,8 +50,8 @@ std::string encode(const LastRun& run) {
 }
 
 Result<LastRun> decode(std::string_view text) {
-  TRY(const json::value value, authority::parse_strict_json(text));
-  TRY(authority::Fields fields, authority::Fields::of(value, "a record of a run"));
+  TRY(const json::value value, parse_strict_json(text));
+  TRY(JsonFields fields, JsonFields::of(value, "a record of a run"));
   LastRun run;
   TRY(const std::uint64_t version, fields.integer("version"));
   if (version != 1) return fail(Code::Unsupported, "a record of a run has version {}", version);

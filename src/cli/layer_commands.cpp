@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "cli/commands.h"
 #include "cli/last_run.h"
 #include "cli/layer_options.h"
@@ -44,8 +45,9 @@ std::string with_place(json::object object, const workspace::LayerFacts& layer) 
   object["workspace"] = place_of(layer);
   return json::serialize(object) + "\n";
 }
-std::string with_place(std::string_view text, const workspace::LayerFacts& layer) {
-  return with_place(json::parse(text).as_object(), layer);
+Result<std::string> with_place(std::string_view text, const workspace::LayerFacts& layer) {
+  TRY(json::value object, parse_strict_json(text, kAnyLength));
+  return with_place(std::move(object).as_object(), layer);
 }
 
 Result<void> print_diff(const DiffOptions& options) {
@@ -54,7 +56,10 @@ Result<void> print_diff(const DiffOptions& options) {
   TRY(const workspace::Uppers uppers, layer.open_uppers());
   TRY(const UniqueFd original, layer.open_original());
   TRY(const std::vector<workspace::Change> changes, workspace::diff(layer, uppers, original));
-  if (options.json) return to_stdout(with_place(workspace::diff_to_json(changes), layer.facts()));
+  if (options.json) {
+    TRY(const std::string text, with_place(workspace::diff_to_json(changes), layer.facts()));
+    return to_stdout(text);
+  }
   if (options.tar) {
     say_place(layer.facts());
     return workspace::write_tar_gz(changes, uppers, {}, to_stdout);

@@ -1,8 +1,8 @@
 #include "cli/report.h"
 
-#include <boost/json.hpp>
+#include "base/utf8.h"
 
-#include <algorithm>
+#include <boost/json.hpp>
 
 namespace glovebox::app {
 namespace {
@@ -17,36 +17,9 @@ json::value or_null(const std::optional<T>& value) {
   return value ? json::value(*value) : json::value(nullptr);
 }
 
-// The length of the well-formed UTF-8 character that `text` begins with, or 0.
-std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and what lies past the last character.
-  const bool wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
-                     (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
-  return wrong ? 0 : length;
-}
-
-// Paths and arguments are bytes; JSON is UTF-8. A byte that is not becomes U+FFFD.
-std::string to_utf8(std::string_view text) {
-  std::string clean;
-  while (!text.empty()) {
-    const std::size_t length = character_length(text);
-    clean += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, length);
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return clean;
-}
-
 json::array texts(const std::vector<std::string>& items) {
   json::array list;
-  for (const std::string& item : items) list.emplace_back(to_utf8(item));
+  for (const std::string& item : items) list.emplace_back(to_valid_utf8(item));
   return list;
 }
 
@@ -57,7 +30,7 @@ json::object exit_object(const launch::ExitReport& report) {
   exit["signal"] = report.signal != 0 ? json::value(report.signal) : json::value(nullptr);
   exit["limit"] = report.limit ? json::value(launch::to_text(*report.limit)) : json::value(nullptr);
   exit["problem"] =
-      report.problem.empty() ? json::value(nullptr) : json::value(to_utf8(report.problem));
+      report.problem.empty() ? json::value(nullptr) : json::value(to_valid_utf8(report.problem));
   return exit;
 }
 
@@ -100,7 +73,7 @@ json::object network_object(const egress::Ledger& ledger) {
   json::array denials;
   for (const auto& [denied, times] : ledger.denials()) {
     denials.push_back(json::object{{"act", egress::to_text(denied.act)},
-                                   {"object", to_utf8(denied.object)},
+                                   {"object", to_valid_utf8(denied.object)},
                                    {"missing", name_or_null(denied.missing)},
                                    {"why", denied.why},
                                    {"times", times}});
@@ -139,12 +112,14 @@ std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& 
   object["not_enforced"] = std::move(not_enforced);
   json::array authority;
   for (const plan::Guarantee& term : plan.terms) {
-    authority.push_back(json::object{{"rule", to_utf8(term.name)}, {"by", to_utf8(term.by)}});
+    authority.push_back(
+        json::object{{"rule", to_valid_utf8(term.name)}, {"by", to_valid_utf8(term.by)}});
   }
   object["authority"] = std::move(authority);
-  object["policy"] = plan.policy ? json::value(json::object{{"name", to_utf8(plan.policy->name)},
-                                                            {"digest", plan.policy->digest}})
-                                 : json::value(nullptr);
+  object["policy"] = plan.policy
+                         ? json::value(json::object{{"name", to_valid_utf8(plan.policy->name)},
+                                                    {"digest", plan.policy->digest}})
+                         : json::value(nullptr);
   object["waived"] = texts(plan.waived);
   object["identity"] = json::object{
       {"tier", host::to_text(plan.tier)}, {"uid_inside", plan.uid}, {"gid_inside", plan.gid}};
@@ -154,8 +129,8 @@ std::string report_json(const plan::LaunchPlan& plan, const launch::ExitReport& 
       network != nullptr ? json::value(network_object(*network)) : json::value(nullptr);
   json::array steps;
   for (const launch::StepTime& time : report.times) {
-    steps.push_back(
-        json::object{{"step", to_utf8(time.step)}, {"us", static_cast<double>(time.ns) / 1000}});
+    steps.push_back(json::object{{"step", to_valid_utf8(time.step)},
+                                 {"us", static_cast<double>(time.ns) / 1000}});
   }
   object["launch_steps"] = std::move(steps);
   return json::serialize(object) + "\n";

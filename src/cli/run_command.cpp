@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/pipe.h"
 #include "base/quantity.h"
 #include "cli/commands.h"
 #include "cli/last_run.h"
@@ -136,25 +137,22 @@ Result<Outcome> launch_and_wait(const RunOptions& options, const UniqueFd& repor
   }
   reset_ignored_signals();
   TRY(const UniqueFd signals, take_signals());
-  int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    return fail_os(errno, "make a status socket");
-  }
-  UniqueFd status(pair[0]);
-  UniqueFd box_status(pair[1]);
+  TRY(SocketPair status, open_socket_pair(SOCK_SEQPACKET));
   TRY(launch::Launcher launcher, launch::Launcher::enter(facts, launch::Launcher::Life::OneBox));
   launcher.hide_arguments(options.argc, options.argv);
-  TRY(launch::Box box, launcher.start(view, {connection.for_box, box_status.get(), status.get()}));
+  TRY(launch::Box box,
+      launcher.start(view, {connection.for_box, status.theirs.get(), status.ours.get()}));
   for (RunLayer& layer : outcome.layers) layer.keep();
-  box_status.reset();
+  status.theirs.reset();
   connection.owned.clear();
   if (!options.outlive_parent) TRY_VOID(die_with_parent(parent));
   ::signal(SIGPIPE, SIG_IGN);
 
   const RawTerminal raw;
-  outcome.report = launch::supervise(
-      std::move(box), std::move(status), outcome.plan, std::move(connection.streams), signals.get(),
-      report_file ? launch::Detail::Full : launch::Detail::Brief, outcome.network.get());
+  outcome.report = launch::supervise(std::move(box), std::move(status.ours), outcome.plan,
+                                     std::move(connection.streams), signals.get(),
+                                     report_file ? launch::Detail::Full : launch::Detail::Brief,
+                                     outcome.network.get());
   if (outcome.network) outcome.network->close();
   take_layers(outcome);
   return outcome;

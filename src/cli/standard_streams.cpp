@@ -1,5 +1,7 @@
 #include "cli/standard_streams.h"
 
+#include "base/pipe.h"
+
 #include <cerrno>
 
 #include <fcntl.h>
@@ -53,12 +55,11 @@ Result<void> let_reopen(int fd) {
 // The box's end of a pipe; what comes out at the other goes to `fd`, or comes from there.
 Result<int> relay(int fd, launch::Relay::Direction direction, Connection& connection) {
   using launch::Relay;
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
+  TRY(Pipe pipe, open_pipe());
   const bool is_out = direction == Relay::Direction::OutOfBox;
-  UniqueFd ours(ends.at(is_out ? 0 : 1));
-  UniqueFd theirs(ends.at(is_out ? 1 : 0));
-  if (::fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_os(errno, "set up a pipe");
+  UniqueFd ours = std::move(is_out ? pipe.read : pipe.write);
+  UniqueFd theirs = std::move(is_out ? pipe.write : pipe.read);
+  TRY_VOID(set_nonblocking(ours));
   TRY_VOID(let_reopen(theirs.get()));
   Relay::End own = Relay::End::own(std::move(ours));
   Relay::End caller = Relay::End::borrow(fd);

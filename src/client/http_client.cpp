@@ -1,13 +1,13 @@
 #include "client/http_client.h"
 
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "client/client_connection.h"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 
 #include <array>
@@ -201,12 +201,11 @@ std::string Reply::header(std::string_view name) const {
 }
 
 Error refusal_of(const Reply& reply) {
-  Problem problem;
-  const boost::json::value value = boost::json::parse(reply.body, problem);
+  const auto value = parse_strict_json(reply.body, kAnyLength);
   std::string message = fmt::format("the service answered {}", reply.status);
-  if (!problem && value.is_object()) {
+  if (value && value->is_object()) {
     for (const char* name : {"message", "error"}) {
-      const auto* text = value.as_object().if_contains(name);
+      const auto* text = value->as_object().if_contains(name);
       if (text != nullptr && text->is_string()) {
         message = std::string(text->as_string());
         break;

@@ -1,6 +1,7 @@
 #include "client/run_channel.h"
 
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "client/client_connection.h"
 
 #include <boost/asio/as_tuple.hpp>
@@ -12,7 +13,6 @@
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
-#include <boost/json/parse.hpp>
 
 #include <array>
 #include <cerrno>
@@ -113,9 +113,8 @@ class Channel {
 
   // {"type":"exit","exit_code":N} and {"type":"error","message":...}; others are news.
   Result<void> take_text(std::string_view text) {
-    Problem problem;
-    const json::value value = json::parse(text, problem);
-    const json::object* object = problem ? nullptr : value.if_object();
+    const auto value = parse_strict_json(text, kAnyLength);
+    const json::object* object = value ? value->if_object() : nullptr;
     if (object == nullptr) return fail(Code::Os, "the service sent an unknown message");
     const json::value* type = object->if_contains("type");
     if (type == nullptr || !type->is_string()) return {};

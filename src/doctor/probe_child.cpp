@@ -1,6 +1,7 @@
 #include "doctor/probe_child.h"
 
-#include "base/unique_fd.h"
+#include "base/pidfd.h"
+#include "base/pipe.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +11,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -24,17 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 static_assert(std::is_trivially_copyable_v<Reply>);
-
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-std::optional<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 void set_text(Reply& reply, std::string_view text) {
   const std::size_t length = std::min(text.size(), reply.text.size() - 1);
@@ -87,25 +76,11 @@ std::optional<Reply> read_reply(int fd) {
   ::_exit(code);
 }
 
-siginfo_t reap(int pidfd) {
-  siginfo_t info{};
-  while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd), &info,
-                  WEXITED | __WALL) != 0 &&
-         errno == EINTR) {
-  }
-  return info;
-}
-
-Reply without_reply(const siginfo_t& info) {
-  if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) {
-    return wrong(fmt::format("the trial was killed by signal {}", info.si_status));
+Reply without_reply(const std::optional<Reaped>& reaped) {
+  if (reaped && (reaped->info.si_code == CLD_KILLED || reaped->info.si_code == CLD_DUMPED)) {
+    return wrong(fmt::format("the trial was killed by signal {}", reaped->info.si_status));
   }
   return wrong("the trial ended without an answer");
-}
-
-void send_kill(int pidfd) {
-  // Fails when it has ended already, which is what is wanted.
-  (void)::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
 }
 
 }  // namespace
@@ -134,6 +109,11 @@ Reply failed(std::string_view act, Cause cause) {
   return reply;
 }
 
+Reply failed(std::string_view act, const Error& error) {
+  errno = error.os_errno;
+  return failed(act);
+}
+
 Reply wrong(std::string_view what, Cause cause) {
   Reply reply;
   reply.cause = cause;
@@ -142,8 +122,8 @@ Reply wrong(std::string_view what, Cause cause) {
 }
 
 Reply run_trial(const Body& body, std::chrono::milliseconds timeout) {
-  auto pipe = make_pipe();
-  if (!pipe) return failed("make a pipe");
+  auto pipe = open_pipe();
+  if (!pipe) return failed("make a pipe", pipe.error());
   const pid_t pid = ::fork();
   if (pid < 0) return failed("fork");
   if (pid == 0) {
@@ -153,27 +133,26 @@ Reply run_trial(const Body& body, std::chrono::milliseconds timeout) {
   }
   ::setpgid(pid, pid);  // in parent and child: one of them is first
   pipe->write.reset();
-  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const auto pidfd = open_pidfd(pid);
   if (!pidfd) {
-    const Reply reply = failed("open a pidfd");
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
-    return reply;
+    return failed("open a pidfd", pidfd.error());
   }
   const bool answered = wait_readable(pipe->read.get(), timeout);
   const std::optional<Reply> reply = answered ? read_reply(pipe->read.get()) : std::nullopt;
   // With an answer the child is about to end by itself; without one it does not get to.
-  if (!answered || !wait_readable(pidfd.get(), timeout)) send_kill(pidfd.get());
+  if (!answered || !wait_readable(pidfd->get(), timeout)) (void)kill_process(*pidfd);
   // Its group has the processes it started, and the number is ours until the child is reaped.
   ::kill(-pid, SIGKILL);
-  const siginfo_t info = reap(pidfd.get());
+  const std::optional<Reaped> reaped = reap_process(*pidfd);
   if (!answered) return wrong(fmt::format("no answer within {} ms", timeout.count()));
-  return reply ? *reply : without_reply(info);
+  return reply ? *reply : without_reply(reaped);
 }
 
 Reply in_clone(const CloneRequest& request, const Body& body) {
-  auto pipe = make_pipe();
-  if (!pipe) return failed("make a pipe");
+  auto pipe = open_pipe();
+  if (!pipe) return failed("make a pipe", pipe.error());
   int number = -1;
   clone_args args{};
   args.flags = request.flags | CLONE_PIDFD;
@@ -190,14 +169,14 @@ Reply in_clone(const CloneRequest& request, const Body& body) {
   pipe->write.reset();
   if (request.in_parent) {
     if (const auto verdict = request.in_parent(static_cast<pid_t>(pid), pidfd.get())) {
-      send_kill(pidfd.get());
-      (void)reap(pidfd.get());
+      (void)kill_process(pidfd);
+      (void)reap_process(pidfd);
       return *verdict;
     }
   }
   const std::optional<Reply> reply = read_reply(pipe->read.get());
-  const siginfo_t info = reap(pidfd.get());
-  return reply ? *reply : without_reply(info);
+  const std::optional<Reaped> reaped = reap_process(pidfd);
+  return reply ? *reply : without_reply(reaped);
 }
 
 }  // namespace glovebox::host::probe

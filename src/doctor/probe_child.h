@@ -5,6 +5,8 @@
 // of them harms the parent, and nothing that the child started outlives the call.
 #pragma once
 
+#include "base/result.h"
+
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -44,6 +46,7 @@ Reply seen(std::string_view what);
 Reply not_applicable(std::string_view why);
 // Takes errno.
 Reply failed(std::string_view act, Cause cause = Cause::Itself);
+Reply failed(std::string_view act, const Error& error);
 // A call that went through and did not do what it says.
 Reply wrong(std::string_view what, Cause cause = Cause::Itself);
 

@@ -1,3 +1,4 @@
+#include "base/pipe.h"
 #include "doctor/kernel_calls.h"
 #include "doctor/probe_trials.h"
 
@@ -87,23 +88,21 @@ UniqueFd receive_descriptor(int socket) {
 // A child traps a call of its own, we answer it with `answer`, and the child looks with `check` at
 // what the call then returned.
 Reply notify(const Answer& answer, const std::function<Reply(long)>& check) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return failed("make a socket pair");
-  }
-  const UniqueFd ours(ends[0]);
-  UniqueFd theirs(ends[1]);
+  auto pair = open_socket_pair(SOCK_SEQPACKET);
+  if (!pair) return failed("make a socket pair", pair.error());
   CloneRequest request;
   request.in_parent = [&](pid_t, int) -> std::optional<Reply> {
-    theirs.reset();
-    const UniqueFd listener = receive_descriptor(ours.get());
+    pair->theirs.reset();
+    const UniqueFd listener = receive_descriptor(pair->ours.get());
     if (!listener) return std::nullopt;  // the child says why
     return receive_and_answer(listener.get(), answer);
   };
   return in_clone(request, [&] {
     UniqueFd listener = install_notifying_filter();
     const Reply problem = failed("install a filter with a listener");
-    if (!send_descriptor(theirs.get(), listener.get())) return failed("hand over the listener");
+    if (!send_descriptor(pair->theirs.get(), listener.get())) {
+      return failed("hand over the listener");
+    }
     if (!listener) return problem;
     listener.reset();  // the process that answers holds it alone: if it dies, the call gets ENOSYS
     return check(::syscall(SYS_getppid));
@@ -153,12 +152,13 @@ Reply try_seccomp_addfd(const Stage& /*stage*/) {
 }
 
 Reply try_pidfd_getfd(const Stage& /*stage*/) {
-  std::array<int, 2> ready{};
-  if (::pipe2(ready.data(), O_CLOEXEC) != 0) return failed("make a pipe");
+  const auto ready = open_pipe();
+  if (!ready) return failed("make a pipe", ready.error());
   CloneRequest request;
   request.in_parent = [&](pid_t, int pidfd) -> std::optional<Reply> {
     int theirs = -1;
-    if (::read(ready[0], &theirs, sizeof(theirs)) != static_cast<ssize_t>(sizeof(theirs))) {
+    if (::read(ready->read.get(), &theirs, sizeof(theirs)) !=
+        static_cast<ssize_t>(sizeof(theirs))) {
       return wrong("the child did not answer");
     }
     const UniqueFd file = fd_of(::syscall(SYS_pidfd_getfd, pidfd, theirs, 0));
@@ -170,7 +170,7 @@ Reply try_pidfd_getfd(const Stage& /*stage*/) {
   return in_clone(request, [&] {
     const int file = ::memfd_create("glovebox-doctor", MFD_CLOEXEC);
     if (file < 0 || ::ftruncate(file, 1) != 0) return failed("make a memfd");
-    if (::write(ready[1], &file, sizeof(file)) < 0) return failed("tell the parent");
+    if (::write(ready->write.get(), &file, sizeof(file)) < 0) return failed("tell the parent");
     while (true) ::pause();
     return Reply();
   });

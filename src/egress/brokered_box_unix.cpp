@@ -5,8 +5,8 @@
 // box's. In a box that is shown directories of the host, what was found is judged (socket_guard.h).
 
 #include "authority/paths.h"
-#include "authority/plain_text.h"
 #include "base/file.h"
+#include "base/plain_text.h"
 #include "egress/brokered_box.h"
 
 #include <climits>
@@ -95,7 +95,7 @@ int connect_to_file(BorrowedFd socket, BorrowedFd file) {
 Denied Box::host_socket_denied(BorrowedFd found) const {
   const std::string path = guard_->path_outside(found);
   const bool is_spelled = authority::AbsolutePath::parse(path).has_value();
-  return {Denied::Act::Connect, is_spelled ? path : authority::quoted(path),
+  return {Denied::Act::Connect, is_spelled ? path : quoted(path),
           is_spelled ? fmt::format("unix={}", path) : std::string(),
           "a directory of the host does not carry its sockets along"};
 }

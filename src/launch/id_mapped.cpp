@@ -1,6 +1,7 @@
 #include "launch/id_mapped.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
 #include "launch/child/read_back.h"
 #include "launch/namespaces.h"
 
@@ -10,8 +11,6 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 namespace glovebox::launch {
 namespace {
@@ -43,14 +42,9 @@ class NamespaceOwner {
   NamespaceOwner& operator=(NamespaceOwner&&) = delete;
   ~NamespaceOwner() {
     if (!pidfd_) return;
-    if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0) != 0) {
-      (void)::kill(pid_, SIGKILL);  // not reaped yet, so the pid is still its own
-    }
-    siginfo_t info{};
-    while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info,
-                    WEXITED | __WALL) != 0 &&
-           errno == EINTR) {
-    }
+    // Not reaped yet, so the pid is still its own.
+    if (!kill_process(pidfd_)) (void)::kill(pid_, SIGKILL);
+    (void)reap_process(pidfd_);
   }
   pid_t pid() const { return pid_; }
 

@@ -1,6 +1,8 @@
 #include "launch/launcher.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
+#include "base/pipe.h"
 #include "launch/child/context.h"
 #include "launch/child/init_message.h"
 #include "launch/child/read_back.h"
@@ -132,8 +134,7 @@ Result<Launcher> Launcher::enter(const host::HostFacts& facts, Life life) {
   Launcher launcher(facts.tier, life);
   TRY(launcher.namespaces_, own_namespaces());
   TRY_VOID(join_own_keyring());
-  launcher.self_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-  if (!launcher.self_) return fail_os(errno, "open the launcher's own pidfd");
+  TRY(launcher.self_, open_pidfd(::getpid()));
   if (facts.tier == host::Tier::Root) {
     UidRange range;
     if (const char* text = ::getenv("GLOVEBOX_UID_RANGE")) {
@@ -452,13 +453,9 @@ bool Launcher::stock_up() {
 
 // Everything of a start that comes before the request is known.
 Result<ParkedBox> Launcher::park(const plan::PlanView& plan) {
-  int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    return fail_os(errno, "make a socket for a parked box");
-  }
+  TRY(SocketPair pair, open_socket_pair(SOCK_SEQPACKET));
   ParkedBox parked;
-  parked.order = UniqueFd(pair[0]);
-  const UniqueFd theirs(pair[1]);
+  parked.order = std::move(pair.ours);
   if (leases_) {
     TRY(parked.box.uid, leases_->take());
   }
@@ -468,8 +465,8 @@ Result<ParkedBox> Launcher::park(const plan::PlanView& plan) {
   TRY_VOID(build_base(plan));
   StartFiles files;
   files.stdio.fill(null_.get());
-  files.status = theirs.get();
-  files.order = theirs.get();
+  files.status = pair.theirs.get();
+  files.order = pair.theirs.get();
   TRY_VOID(clone_box(plan, files, {}, parked.box));
   parked.box.was_parked = true;
   return parked;

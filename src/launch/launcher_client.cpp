@@ -1,6 +1,8 @@
 #include "launch/launcher_client.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
+#include "base/pipe.h"
 #include "launch/launcher_protocol.h"
 #include "launch/packet.h"
 #include "plan/flat_plan.h"
@@ -14,8 +16,6 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 namespace glovebox::launch {
 namespace {
@@ -67,22 +67,17 @@ Result<UniqueFd> sealed(std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<LauncherClient> LauncherClient::start(const std::string& program) {
-  int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    return fail_os(errno, "make a launcher socket");
-  }
-  UniqueFd ours(pair[0]);
-  const UniqueFd theirs(pair[1]);
+  TRY(SocketPair pair, open_socket_pair(SOCK_SEQPACKET));
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kLauncherFd);
+  ::posix_spawn_file_actions_adddup2(&actions, pair.theirs.get(), kLauncherFd);
   char* argv[] = {const_cast<char*>(program.c_str()), nullptr};
   pid_t pid = 0;
   const int problem = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, argv, environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (problem != 0) return fail_os(problem, "start {}", program);
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  return LauncherClient(std::move(ours), std::move(process), pid);
+  auto process = open_pidfd(pid);
+  return LauncherClient(std::move(pair.ours), process ? *std::move(process) : UniqueFd(), pid);
 }
 
 LauncherClient::~LauncherClient() {
@@ -90,13 +85,8 @@ LauncherClient::~LauncherClient() {
   // It ends by itself when its socket closes, and puts its cgroups away; a stuck one is killed.
   socket_.reset();
   pollfd wait{process_.get(), POLLIN, 0};
-  if (::poll(&wait, 1, kPatienceMs) <= 0)
-    (void)::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
-  siginfo_t info{};
-  while (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_.get()), &info,
-                  WEXITED) != 0 &&
-         errno == EINTR) {
-  }
+  if (::poll(&wait, 1, kPatienceMs) <= 0) (void)kill_process(process_);
+  (void)reap_process(process_);
 }
 
 Result<void> LauncherClient::send_start(const plan::LaunchPlan& plan,
@@ -130,15 +120,11 @@ Result<void> LauncherClient::send_start(const plan::LaunchPlan& plan,
 Result<RemoteBox> LauncherClient::ask_for_box(const plan::LaunchPlan& plan,
                                               const std::array<int, 3>& stdio,
                                               std::uint32_t keep_parked) {
-  int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    return fail_os(errno, "make a status socket");
-  }
+  TRY(SocketPair pair, open_socket_pair(SOCK_SEQPACKET));
   RemoteBox box;
   box.id = ++next_id_;
-  box.status = UniqueFd(pair[0]);
-  const UniqueFd theirs(pair[1]);
-  TRY_VOID(send_start(plan, stdio, theirs.get(), box.id, keep_parked));
+  box.status = std::move(pair.ours);
+  TRY_VOID(send_start(plan, stdio, pair.theirs.get(), box.id, keep_parked));
   return box;
 }
 

@@ -1,21 +1,21 @@
 #include "launch/launcher_server.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
 #include "launch/launcher_protocol.h"
 #include "launch/packet.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <sys/wait.h>
 
 namespace glovebox::launch {
 namespace {
@@ -59,7 +59,6 @@ Result<std::vector<std::byte>> read_sealed(const UniqueFd& memory) {
 LauncherServer::LauncherServer(Launcher launcher, UniqueFd client)
     : launcher_(std::move(launcher)),
       client_(std::move(client)),
-      ready_(::epoll_create1(EPOLL_CLOEXEC)),
       request_((sizeof(StartPacket) + kMaxInlinePlan) / sizeof(std::uint64_t)) {}
 
 LauncherServer::~LauncherServer() {
@@ -68,9 +67,9 @@ LauncherServer::~LauncherServer() {
 }
 
 Result<void> LauncherServer::run() {
-  if (!ready_) return fail_os(errno, "epoll");
-  TRY_VOID(poll_for(client_.get(), EPOLLIN, kClientToken));
-  TRY_VOID(poll_for(launcher_.parked_fd().get(), EPOLLIN, kParkedToken));
+  TRY(ready_, Epoll::open());
+  TRY_VOID(ready_.add(client_, EPOLLIN, kClientToken));
+  TRY_VOID(ready_.add(launcher_.parked_fd(), EPOLLIN, kParkedToken));
   int patience = kQuietMs;
   while (true) {
     // What can be made ahead of need is made while nothing else happens: beside a box that is just
@@ -94,11 +93,10 @@ Result<void> LauncherServer::run() {
 }
 
 Result<LauncherServer::Served> LauncherServer::serve_ready(int timeout_ms) {
-  epoll_event events[64];
-  const int count = ::epoll_wait(ready_.get(), events, 64, timeout_ms);
-  if (count < 0 && errno != EINTR) return fail_os(errno, "epoll_wait");
-  for (int i = 0; i < count; ++i) {
-    const std::uint64_t which = events[i].data.u64;
+  std::array<epoll_event, 64> room;
+  TRY(const std::span<const epoll_event> ready, ready_.wait(room, timeout_ms));
+  for (const epoll_event& event : ready) {
+    const std::uint64_t which = event.data.u64;
     if (which == kClientToken) {
       TRY(const bool open, serve_request());
       if (!open) return Served::Gone;
@@ -117,7 +115,7 @@ Result<LauncherServer::Served> LauncherServer::serve_ready(int timeout_ms) {
       check_limits(found->second);
     }
   }
-  return count > 0 ? Served::Something : Served::Nothing;
+  return ready.empty() ? Served::Nothing : Served::Something;
 }
 
 Result<bool> LauncherServer::serve_request() {
@@ -146,7 +144,7 @@ Result<bool> LauncherServer::serve_request() {
   TRY_VOID(send_packet(client_, parts, {&pidfd, 1}));
   running_.emplace(id, Running{*std::move(box), 0, Clock::now()});
   unwatched_.push_back(id);
-  TRY_VOID(poll_for(running_.at(id).box.init.get(), EPOLLIN, token(id, Source::Process)));
+  TRY_VOID(ready_.add(running_.at(id).box.init, EPOLLIN, token(id, Source::Process)));
   return true;
 }
 
@@ -215,24 +213,9 @@ Result<void> LauncherServer::watch_box(std::uint64_t id) {
   Running& running = running_.at(id);
   TRY_VOID(running.box.cgroup.watch());
   check_limits(running);
-  const int memory = running.box.cgroup.memory_event_fd();
-  return memory < 0 ? Result<void>()
-                    : poll_for(memory, EPOLLIN | EPOLLPRI, token(id, Source::Memory));
-}
-
-Result<void> LauncherServer::poll_for(int fd, std::uint32_t events, std::uint64_t which) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = which;
-  if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_os(errno, "watch");
-  return {};
-}
-
-// Closing a descriptor ends the watch only when no other process has it too, and the client has the
-// pidfd of each box.
-void LauncherServer::stop_polling(int fd) {
-  // One that was never watched is no failure.
-  if (fd >= 0) (void)::epoll_ctl(ready_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  const BorrowedFd memory(running.box.cgroup.memory_event_fd());
+  if (memory.get() < 0) return {};
+  return ready_.add(memory, EPOLLIN | EPOLLPRI, token(id, Source::Memory));
 }
 
 void LauncherServer::check_limits(Running& running) {
@@ -276,13 +259,13 @@ int LauncherServer::check_due_limits() {
 void LauncherServer::end_box(std::uint64_t id) {
   const auto found = running_.find(id);
   Running& running = found->second;
-  siginfo_t info{};
-  (void)::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(running.box.init.get()), &info,
-                 WEXITED);  // it has ended, or has been killed and is waited for
+  (void)reap_process(running.box.init);  // it has ended, or has been killed and is waited for
   if (running.limit == 0) check_limits(running);
   const CgroupCounts counts = running.box.cgroup.counts(Cgroup::Usage::Read);
-  stop_polling(running.box.init.get());
-  stop_polling(running.box.cgroup.memory_event_fd());
+  // Closing a descriptor ends the watch only when no other process has it too, and the client has
+  // the pidfd of each box.
+  ready_.remove(running.box.init);
+  ready_.remove(BorrowedFd(running.box.cgroup.memory_event_fd()));
   ReplyPacket reply{};
   reply.kind = ReplyKind::Ended;
   reply.id = id;

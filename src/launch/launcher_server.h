@@ -6,6 +6,7 @@
 // directly; the launcher keeps what needs its privileges: the cgroups, their limits, the uids.
 #pragma once
 
+#include "base/epoll.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "launch/launcher.h"
@@ -45,8 +46,6 @@ class LauncherServer {
   void add_counts(struct ReplyPacket& reply) const;
   Result<void> watch_new_boxes();
   Result<void> watch_box(std::uint64_t id);
-  Result<void> poll_for(int fd, std::uint32_t events, std::uint64_t which);
-  void stop_polling(int fd);
   void check_limits(Running& running);
   void check_cpu(Running& running);
   void end_by(Running& running, LimitKind limit);
@@ -57,7 +56,7 @@ class LauncherServer {
 
   Launcher launcher_;
   UniqueFd client_;
-  UniqueFd ready_;                      // epoll
+  Epoll ready_;
   std::vector<std::uint64_t> request_;  // the last one, at an alignment for plans
   std::map<std::uint64_t, Running> running_;
   std::vector<std::uint64_t> unwatched_;

@@ -1,13 +1,12 @@
 #include "launch/parked.h"
 
+#include "base/pidfd.h"
 #include "launch/child/init_message.h"
 
 #include <algorithm>
 #include <cerrno>
 
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 namespace glovebox::launch {
 namespace {
@@ -21,20 +20,12 @@ bool is_waiting(ParkedBox& parked) {
   return parked.is_ready;
 }
 
-bool has_ended(const ParkedBox& parked) {
-  siginfo_t info{};
-  return ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(parked.box.init.get()), &info,
-                  WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid != 0;
-}
-
 }  // namespace
 
 ParkedBox::~ParkedBox() { box.kill_and_reap(); }
 
 Result<void> ParkedBoxes::open() {
-  ended_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  if (!ended_) return fail_os(errno, "epoll");
+  TRY(ended_, Epoll::open());
   return {};
 }
 
@@ -74,7 +65,7 @@ std::optional<ParkedBox> ParkedBoxes::take(const plan::PlanView& plan) {
   ParkedBox parked = std::move(*found);
   shape->boxes.erase(found);
   // The client gets the pidfd, so closing ours would not end the watch.
-  (void)::epoll_ctl(ended_.get(), EPOLL_CTL_DEL, parked.box.init.get(), nullptr);
+  ended_.remove(parked.box.init);
   return parked;
 }
 
@@ -93,11 +84,8 @@ const plan::PlanView* ParkedBoxes::wanted() {
 
 void ParkedBoxes::add(ParkedBox parked) {
   if (wanted_ == nullptr) return;
-  epoll_event event{};
-  event.events = EPOLLIN;
   // One that cannot be watched is not kept.
-  if (::epoll_ctl(ended_.get(), EPOLL_CTL_ADD, parked.box.init.get(), &event) != 0)
-    return give_up();
+  if (!ended_.add(parked.box.init, EPOLLIN)) return give_up();
   wanted_->boxes.push_back(std::move(parked));
   ++refills_;
 }
@@ -109,7 +97,7 @@ void ParkedBoxes::give_up() {
 void ParkedBoxes::reap() {
   for (Shape& shape : shapes_) {
     const std::size_t before = shape.boxes.size();
-    std::erase_if(shape.boxes, has_ended);
+    std::erase_if(shape.boxes, [](const ParkedBox& one) { return has_ended(one.box.init); });
     shape.losses += static_cast<std::uint32_t>(before - shape.boxes.size());
   }
 }

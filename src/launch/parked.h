@@ -10,6 +10,7 @@
 // requests name; a shape that is not asked for gives way to others.
 #pragma once
 
+#include "base/epoll.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "launch/box.h"
@@ -63,7 +64,7 @@ class ParkedBoxes {
   void give_up();
 
   // Readable when a parked box has ended; reap() puts those away.
-  BorrowedFd fd() const { return ended_; }
+  BorrowedFd fd() const { return ended_.fd(); }
   void reap();
 
   ParkedCounts counts() const;
@@ -80,7 +81,7 @@ class ParkedBoxes {
   Shape* find(const plan::PlanView& plan);
   void remember(const plan::PlanView& plan);
 
-  UniqueFd ended_;           // epoll
+  Epoll ended_;
   std::list<Shape> shapes_;  // the one that was asked for last comes first
   Shape* wanted_ = nullptr;
   std::uint64_t refills_ = 0;

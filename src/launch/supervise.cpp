@@ -1,5 +1,6 @@
 #include "launch/supervise.h"
 
+#include "base/pidfd.h"
 #include "launch/child/init_message.h"
 #include "launch/exec_problem.h"
 
@@ -14,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
 
@@ -387,16 +387,13 @@ void Supervisor::fail_with(EndReason reason, int code, std::string problem) {
 bool Supervisor::await_init(int patience_ms) {
   pollfd wait{box_.init.get(), POLLIN, 0};
   if (::poll(&wait, 1, patience_ms) <= 0) return false;
-  struct rusage usage{};
-  siginfo_t info{};
-  // The raw call: glibc's waitid does not pass the usage on.
-  if (::syscall(SYS_waitid, P_PIDFD, box_.init.get(), &info, WEXITED, &usage) == 0) {
+  if (const auto reaped = reap_process(box_.init)) {
     const auto ns = [](const timeval& time) {
       return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
              static_cast<std::uint64_t>(time.tv_usec) * 1000U;
     };
     if (!report_.usage.cpu_ns) {
-      report_.usage.cpu_ns = ns(usage.ru_utime) + ns(usage.ru_stime);
+      report_.usage.cpu_ns = ns(reaped->usage.ru_utime) + ns(reaped->usage.ru_stime);
     }
   }
   return true;

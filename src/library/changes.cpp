@@ -1,6 +1,7 @@
 #include "library/changes.h"
 
 #include "base/result.h"
+#include "base/strict_json.h"
 
 #include <boost/algorithm/hex.hpp>
 #include <boost/json.hpp>
@@ -21,7 +22,7 @@ std::string path_of(const json::object& change) {
 
 Result<std::vector<Change>> read_changes(std::string_view text) {
   try {
-    const json::value document = json::parse(json::string_view(text.data(), text.size()));
+    TRY(const json::value document, parse_strict_json(text, kAnyLength));
     std::vector<Change> changes;
     for (const json::value& change : document.at("changes").as_array()) {
       changes.push_back({path_of(change.as_object()), std::string(change.at("kind").as_string())});

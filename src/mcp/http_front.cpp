@@ -2,6 +2,7 @@
 
 #include "async/event.h"
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "base/uuid.h"
 #include "http/auth.h"
 #include "http/listener.h"
@@ -221,9 +222,8 @@ class HttpFront {
 
   // What the server says goes to the request that it is about.
   void pass_on(Client& client, std::string line) {
-    boost::system::error_code problem;
-    const json::value value = json::parse(line, problem);
-    const json::object* message = problem ? nullptr : value.if_object();
+    const auto value = parse_strict_json(line, kAnyLength);
+    const json::object* message = value ? value->if_object() : nullptr;
     if (message == nullptr) return;
     if (const json::value* id = message->if_contains("id")) {
       const auto waiter = take_waiter(client, *id);

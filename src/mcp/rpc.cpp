@@ -1,6 +1,6 @@
 #include "mcp/rpc.h"
 
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 #include "base/utf8.h"
 
 namespace glovebox::mcp {
@@ -57,7 +57,7 @@ std::string to_line(const json::object& message) {
 }  // namespace
 
 Message parse_message(std::string_view line) {
-  auto parsed = authority::parse_strict_json(line, {.max_bytes = kMaxLine, .max_depth = kMaxDepth});
+  auto parsed = parse_strict_json(line, {.max_bytes = kMaxLine, .max_depth = kMaxDepth});
   if (!parsed) return malformed(nullptr, kParseError, parsed.error().message);
   if (parsed->is_array()) {
     return malformed(nullptr, kInvalidRequest, "batches are not supported: one message a line");

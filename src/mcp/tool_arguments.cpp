@@ -8,7 +8,6 @@ namespace glovebox::mcp {
 namespace {
 
 namespace json = boost::json;
-using authority::Fields;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongest = std::chrono::hours(24);
@@ -24,26 +23,28 @@ Result<milliseconds> read_timeout(const json::value& value) {
   return milliseconds(number);
 }
 
-Result<std::string> optional_text(Fields& fields, std::string_view name) {
+Result<std::string> optional_text(JsonFields& fields, std::string_view name) {
   const json::value* value = fields.find(name);
   if (value == nullptr || value->is_null()) return std::string();
-  TRY(const std::string_view text, authority::json_text(*value, name));
+  TRY(const std::string_view text, json_text(*value, name));
   return std::string(text);
 }
 
-Result<std::vector<std::string>> optional_list(Fields& fields, std::string_view name) {
+Result<std::vector<std::string>> optional_list(JsonFields& fields, std::string_view name) {
   std::vector<std::string> list;
   const json::value* value = fields.find(name);
   if (value == nullptr || value->is_null()) return list;
   if (!value->is_array()) return fail(Code::Invalid, "{} must be an array of strings", name);
   for (const json::value& each : value->as_array()) {
-    TRY(const std::string_view text, authority::json_text(each, name));
+    TRY(const std::string_view text, json_text(each, name));
     list.emplace_back(text);
   }
   return list;
 }
 
-Result<Fields> fields_of(const json::value& value) { return Fields::of(value, "arguments"); }
+Result<JsonFields> fields_of(const json::value& value) {
+  return JsonFields::of(value, "arguments");
+}
 
 Result<SessionArguments::Action> read_session_action(std::string_view word) {
   using Action = SessionArguments::Action;
@@ -66,7 +67,7 @@ Result<SessionArguments::Action> read_session_action(std::string_view word) {
 
 Result<ReplArguments> read_repl_arguments(const json::object& object) {
   const json::value value = object;
-  TRY(Fields fields, fields_of(value));
+  TRY(JsonFields fields, fields_of(value));
   ReplArguments arguments;
   TRY(const std::string_view input, fields.text("input"));
   arguments.input = input;
@@ -81,7 +82,7 @@ Result<ReplArguments> read_repl_arguments(const json::object& object) {
 Result<FilesArguments> read_files_arguments(const json::object& object) {
   using Action = FilesArguments::Action;
   const json::value value = object;
-  TRY(Fields fields, fields_of(value));
+  TRY(JsonFields fields, fields_of(value));
   FilesArguments arguments;
   TRY(const std::string_view action, fields.text("action"));
   if (action != "read" && action != "write" && action != "list" && action != "search") {
@@ -96,10 +97,10 @@ Result<FilesArguments> read_files_arguments(const json::object& object) {
   TRY(arguments.content, optional_text(fields, "content"));
   TRY(arguments.pattern, optional_text(fields, "pattern"));
   if (const json::value* offset = fields.find("offset")) {
-    TRY(arguments.offset, authority::json_integer(*offset, "offset"));
+    TRY(arguments.offset, json_integer(*offset, "offset"));
   }
   if (const json::value* limit = fields.find("limit")) {
-    TRY(arguments.limit, authority::json_integer(*limit, "limit"));
+    TRY(arguments.limit, json_integer(*limit, "limit"));
   }
   TRY_VOID(fields.finish());
   if (arguments.action == Action::Search && arguments.pattern.empty()) {
@@ -110,7 +111,7 @@ Result<FilesArguments> read_files_arguments(const json::object& object) {
 
 Result<CommitArguments> read_commit_arguments(const json::object& object) {
   const json::value value = object;
-  TRY(Fields fields, fields_of(value));
+  TRY(JsonFields fields, fields_of(value));
   CommitArguments arguments;
   TRY(arguments.only, optional_list(fields, "only"));
   TRY(arguments.reject, optional_list(fields, "reject"));
@@ -125,14 +126,14 @@ Result<CommitArguments> read_commit_arguments(const json::object& object) {
 Result<SessionArguments> read_session_arguments(const json::object& object) {
   using Action = SessionArguments::Action;
   const json::value value = object;
-  TRY(Fields fields, fields_of(value));
+  TRY(JsonFields fields, fields_of(value));
   SessionArguments arguments;
   TRY(const std::string_view word, fields.text("action"));
   TRY(arguments.action, read_session_action(word));
   TRY(arguments.name, optional_text(fields, "name"));
   TRY(arguments.checkpoint, optional_text(fields, "checkpoint"));
   if (const json::value* count = fields.find("count")) {
-    TRY(arguments.count, authority::json_integer(*count, "count"));
+    TRY(arguments.count, json_integer(*count, "count"));
   }
   if (const json::value* force = fields.find("force")) {
     if (!force->is_bool()) return fail(Code::Invalid, "force must be true or false");
@@ -153,7 +154,7 @@ Result<SessionArguments> read_session_arguments(const json::object& object) {
 
 Result<void> read_no_arguments(const json::object& object) {
   const json::value value = object;
-  TRY(const Fields fields, fields_of(value));
+  TRY(const JsonFields fields, fields_of(value));
   return fields.finish();
 }
 

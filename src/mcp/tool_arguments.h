@@ -1,8 +1,8 @@
 // The arguments of a tool, read strictly: a missing, unknown or misshapen one is refused by name.
 #pragma once
 
-#include "authority/strict_json.h"
 #include "base/result.h"
+#include "base/strict_json.h"
 
 #include <chrono>
 #include <optional>

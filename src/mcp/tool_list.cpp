@@ -1,4 +1,5 @@
 // What tools/list says.
+#include "base/strict_json.h"
 #include "mcp/mcp_server.h"
 
 namespace glovebox::mcp {
@@ -64,7 +65,7 @@ json::object describe_tool(std::string_view name, std::string_view description,
                            std::string_view schema, ToolHints hints) {
   return {{"name", name},
           {"description", description},
-          {"inputSchema", json::parse(schema)},
+          {"inputSchema", parse_strict_json(schema).value()},
           {"annotations", json::object{{"readOnlyHint", hints.is_read_only},
                                        {"destructiveHint", hints.is_destructive},
                                        {"openWorldHint", false}}}};

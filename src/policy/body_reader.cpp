@@ -1,8 +1,8 @@
 #include "policy/body_reader.h"
 
 #include "authority/names.h"
-#include "authority/plain_text.h"
 #include "authority/terms.h"
+#include "base/plain_text.h"
 #include "base/quantity.h"
 #include "policy/grammar.h"
 
@@ -20,7 +20,6 @@ namespace {
 using authority::BudgetInfo;
 using authority::BudgetKind;
 using authority::Effect;
-using authority::quoted;
 
 Position position_of(const DocumentNode& node) { return {node.line, node.column}; }
 

@@ -2,8 +2,8 @@
 
 #include "authority/names.h"
 #include "authority/placement.h"
-#include "authority/plain_text.h"
 #include "authority/terms.h"
+#include "base/plain_text.h"
 #include "policy/grammar.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,6 @@ namespace glovebox::policy {
 namespace {
 
 using authority::Effect;
-using authority::quoted;
 using authority::Rule;
 
 constexpr std::string_view kDefaultSandbox = "default";
@@ -370,7 +369,7 @@ class Compiler {
   }
 
   static std::string example_text(const authority::Capability& capability) {
-    return authority::one_line(authority::to_text(capability));
+    return one_line(authority::to_text(capability));
   }
 
   std::string file_;

@@ -1,6 +1,6 @@
 #include "policy/diagnostic.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ std::size_t farness(std::string_view text, std::string_view word) {
 }  // namespace
 
 std::string to_text(const Where& where) {
-  std::string file = authority::one_line(where.file);
+  std::string file = one_line(where.file);
   if (where.line == 0) return file;
   return fmt::format("{}:{}:{}", file, where.line, where.column);
 }
@@ -47,7 +47,7 @@ std::string to_text(const Where& where) {
 std::string to_text(const Diagnostic& diagnostic) {
   std::string text = fmt::format("{}: {}", to_text(diagnostic.where), diagnostic.what);
   if (!diagnostic.hint.empty()) text += "; " + diagnostic.hint;
-  return authority::one_line(text);
+  return one_line(text);
 }
 
 std::string to_text(const Diagnostics& diagnostics) {

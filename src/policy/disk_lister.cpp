@@ -1,7 +1,7 @@
 #include "policy/disk_lister.h"
 
-#include "authority/plain_text.h"
 #include "base/file.h"
+#include "base/plain_text.h"
 
 #include <cerrno>
 #include <memory>
@@ -16,8 +16,6 @@
 
 namespace glovebox::policy {
 namespace {
-
-using authority::quoted;
 
 struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }

@@ -1,6 +1,6 @@
 #include "policy/document.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -118,7 +118,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   static void refuse_tag(const DocumentNode& node, const std::string& tag) {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    stop(node, fmt::format("the tag {}", authority::quoted(tag)),
+    stop(node, fmt::format("the tag {}", quoted(tag)),
          "a policy has no tags; put text into quotes instead");
   }
 
@@ -187,7 +187,7 @@ class TreeBuilder final : public YAML::EventHandler {
       stop(here, "a merge key", "name the other sandbox with 'extends'");
     }
     if (!open_.back().seen.insert(key.text).second) {
-      stop(here, fmt::format("the key {} is given twice", authority::quoted(key.text)),
+      stop(here, fmt::format("the key {} is given twice", quoted(key.text)),
            "readers differ on which one counts; keep one");
     }
     open_.back().node.keys.push_back(std::move(key));
@@ -220,7 +220,7 @@ Result<void, Diagnostics> check_characters(std::string_view text, std::string_vi
                                          "write it as an escape in double quotes"}});
     }
   }
-  if (!authority::is_utf8(text)) return tl::unexpected(about_file(file, "the text is not UTF-8"));
+  if (!is_utf8(text)) return tl::unexpected(about_file(file, "the text is not UTF-8"));
   return {};
 }
 
@@ -248,9 +248,9 @@ Result<DocumentNode, Diagnostics> parse(std::string_view text, std::string_view 
     return refuse(reason.line, reason.column, reason.what, reason.hint);
   } catch (const YAML::Exception& problem) {
     return refuse(from_one(problem.mark.line), from_one(problem.mark.column),
-                  fmt::format("not YAML: {}", authority::one_line(problem.msg)), "");
+                  fmt::format("not YAML: {}", one_line(problem.msg)), "");
   } catch (const std::exception& problem) {
-    return refuse(0, 0, fmt::format("cannot be read: {}", authority::one_line(problem.what())), "");
+    return refuse(0, 0, fmt::format("cannot be read: {}", one_line(problem.what())), "");
   }
 }
 

@@ -1,6 +1,6 @@
 #include "policy/expand.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 
 #include <map>
 #include <set>
@@ -10,7 +10,6 @@ namespace glovebox::policy {
 namespace {
 
 using authority::AbsolutePath;
-using authority::quoted;
 using authority::Rule;
 
 constexpr std::string_view kAnyDepth = "**";

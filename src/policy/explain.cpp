@@ -1,8 +1,8 @@
 #include "policy/explain.h"
 
 #include "authority/placement.h"
-#include "authority/plain_text.h"
 #include "authority/terms.h"
+#include "base/plain_text.h"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ using authority::Effect;
 using authority::Rule;
 
 std::string term_text(const Capability& capability) {
-  return authority::one_line(authority::to_text(capability));
+  return one_line(authority::to_text(capability));
 }
 
 // How specific a rule is: the depth of its place, then how narrow its range of ports.

@@ -1,7 +1,7 @@
 #include "policy/load.h"
 
-#include "authority/plain_text.h"
 #include "base/file.h"
+#include "base/plain_text.h"
 #include "policy/templates.h"
 
 #include <fmt/format.h>
@@ -15,8 +15,6 @@
 
 namespace glovebox::policy {
 namespace {
-
-using authority::quoted;
 
 bool names_a_file(std::string_view text) {
   return text.find('/') != std::string_view::npos || text.ends_with(".yaml") ||
@@ -37,10 +35,10 @@ Result<PolicyFile, Diagnostics> load_template(const std::string& name) {
   if (found != nullptr) return compile(found->text, fmt::format("policies/{}.yaml", name));
   const std::vector<std::string_view> names = template_names();
   return tl::unexpected(about_file(
-      authority::one_line(name), "there is no policy of that name",
+      one_line(name), "there is no policy of that name",
       nearest_hint(name, names,
                    fmt::format("one of: {}; a file is named by a path, such as ./{}.yaml",
-                               fmt::join(names, ", "), authority::one_line(name)))));
+                               fmt::join(names, ", "), one_line(name)))));
 }
 
 }  // namespace

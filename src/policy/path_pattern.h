@@ -14,13 +14,14 @@
 #pragma once
 
 #include "authority/paths.h"
+#include "base/glob.h"
 #include "base/result.h"
 
 #include <compare>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -39,29 +40,25 @@ class PathPattern {
   const std::vector<std::string>& components() const { return components_; }
   bool has_wildcards() const { return has_wildcards_; }
 
-  // Whether the pattern matches the whole path. Time grows with the product of the lengths: there
-  // is no pattern that makes it worse.
+  // Whether the pattern matches the whole path.
   bool matches(const authority::AbsolutePath& path) const;
   // Whether it matches the path or one that the path lies beneath.
   bool matches_at_or_above(const authority::AbsolutePath& path) const;
 
-  friend bool operator==(const PathPattern&, const PathPattern&) = default;
-  friend std::strong_ordering operator<=>(const PathPattern&, const PathPattern&) = default;
+  friend bool operator==(const PathPattern& a, const PathPattern& b) { return (a <=> b) == 0; }
+  friend std::strong_ordering operator<=>(const PathPattern& a, const PathPattern& b) {
+    return std::tie(a.text_, a.has_wildcards_) <=> std::tie(b.text_, b.has_wildcards_);
+  }
 
  private:
   PathPattern(std::vector<std::string> components, bool has_wildcards);
 
-  // Whether the pattern matches the whole path, and whether any beginning of it, "/" included.
-  struct Matches {
-    bool whole = false;
-    bool any = false;
-  };
-  Matches match(const authority::AbsolutePath& path) const;
+  GlobPath::Matches match(const authority::AbsolutePath& path) const;
 
   std::string text_;
   std::vector<std::string> components_;
   bool has_wildcards_;
-  std::uint64_t any_depth_ = 0;  // bit i: component i is "**"
+  GlobPath path_;  // of a pattern with wildcards
 };
 
 // Whether one component of a pattern ("*.csv", not "**") matches one name. A "?" takes a whole

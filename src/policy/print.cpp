@@ -1,8 +1,8 @@
 #include "policy/print.h"
 
 #include "authority/json_codec.h"
-#include "authority/plain_text.h"
 #include "authority/terms.h"
+#include "base/plain_text.h"
 #include "base/sha256.h"
 #include "policy/document.h"
 

@@ -1,8 +1,8 @@
 #include "policy/print.h"
 
 #include "authority/json_codec.h"
-#include "authority/plain_text.h"
 #include "authority/terms.h"
+#include "base/plain_text.h"
 #include "policy/compile.h"
 
 #include <boost/json.hpp>

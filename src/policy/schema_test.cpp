@@ -1,6 +1,6 @@
 // The published schema and the compiler know the same keys and words.
-#include "authority/strict_json.h"
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "policy/grammar.h"
 #include "policy/policy.h"
 
@@ -19,7 +19,7 @@ const json::object& schema() {
   static const json::value kSchema = [] {
     const auto text = read_file(GLOVEBOX_SOURCE_DIR "/schema/policy.schema.json");
     EXPECT_TRUE(text);
-    auto value = authority::parse_strict_json(*text, {std::size_t{1} << 20, 64});
+    auto value = parse_strict_json(*text, {std::size_t{1} << 20, 64});
     EXPECT_TRUE(value) << value.error().message;
     return *value;
   }();

@@ -5,8 +5,8 @@
 //
 //   ./glovebox_box_words_fuzz -max_total_time=300 FOUND tests/fuzz/corpus/box_words
 #include "authority/json_codec.h"
+#include "base/tar.h"
 #include "egress/dns/dns_message.h"
-#include "guest/files/tar_format.h"
 #include "python/channel/python_message.h"
 #include "session/state/shell_state.h"
 #include "session/state/snapshot.h"
@@ -69,12 +69,12 @@ void read_question(std::string_view text) {
 }
 
 void read_tar(std::string_view text) {
-  guest::TarBlock block{};
+  TarBlock block{};
   std::memcpy(block.data(), text.data(), std::min(text.size(), block.size()));
-  (void)guest::parse_header(block);
-  guest::TarOverrides overrides;
-  (void)guest::parse_pax(text, overrides);
-  const auto path = guest::clean_member_path(text);
+  (void)parse_tar_header(block);
+  TarOverrides overrides;
+  (void)parse_pax(text, overrides);
+  const auto path = clean_member_path(text);
   if (!path) return;
   check(!path->starts_with('/') && *path != ".." && !path->starts_with("../"));
   check(path->find("/../") == std::string::npos && !path->ends_with("/.."));

@@ -1,8 +1,8 @@
 #include "cli/mcp/mcp_install.h"
 
 #include "base/file.h"
+#include "base/strict_json.h"
 
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/string.hpp>
 
@@ -118,12 +118,9 @@ class JsonScanner {
 };
 
 Result<void> check_json(std::string_view text) {
-  json::parse_options options;
-  options.allow_comments = true;
-  options.allow_trailing_commas = true;
-  boost::system::error_code problem;
-  const json::value value = json::parse(text, problem, {}, options);
-  if (problem) return fail(Code::Invalid, "not valid JSON: {}", problem.message());
+  JsonBounds bounds = kAnyLength;
+  bounds.form = JsonForm::WithComments;
+  TRY(const json::value value, parse_strict_json(text, bounds));
   if (!value.is_object()) return fail(Code::Invalid, "not a JSON object");
   return {};
 }

@@ -1,6 +1,7 @@
 #include "cli/session/service_client.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
 #include "cli/layers.h"
 
 #include <cerrno>
@@ -157,8 +158,7 @@ Result<void> start_own(const OwnService& own) {
   const pid_t pid = ::fork();
   if (pid < 0) return fail_os(errno, "start the service");
   if (pid == 0) become_service(log.get(), argv.data(), envp.data());
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
-  if (!process) return fail_os(errno, "watch the service");
+  TRY(const UniqueFd process, open_pidfd(pid));
   return await_ready(own, readiness, process);
 }
 

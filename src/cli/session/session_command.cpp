@@ -2,6 +2,7 @@
 #include "cli/session/session_command.h"
 
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "cli/commands.h"
 #include "cli/last_run.h"
 #include "cli/session/service_client.h"
@@ -9,7 +10,6 @@
 #include "host/path_facts.h"
 #include "workspace/tree/printable.h"
 
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
@@ -26,9 +26,8 @@ using Act = SessionOptions::Act;
 
 Result<json::value> parse_reply(const Reply& reply) {
   if (!reply.ok()) return tl::unexpected(refusal_of(reply));
-  boost::system::error_code problem;
-  json::value value = json::parse(reply.body, problem);
-  if (problem) return fail(Code::Os, "the service's answer is no JSON: {}", problem.message());
+  auto value = parse_strict_json(reply.body, kAnyLength);
+  if (!value) return fail(Code::Os, "the service's answer: {}", value.error().message);
   return value;
 }
 

@@ -1,10 +1,10 @@
 // Files of a session, from the command line: `glovebox session put|get|ls`.
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "cli/session/service_client.h"
 #include "cli/session/session_command.h"
 
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
@@ -144,11 +144,10 @@ Result<int> list_files(const SessionOptions& options) {
     TRY_VOID(write_all(BorrowedFd(1), reply.body + "\n"));
     return 0;
   }
-  boost::system::error_code problem;
-  const json::value list = json::parse(reply.body, problem);
-  if (problem || !list.is_array()) return fail(Code::Os, "the service's answer is no list");
+  const auto list = parse_strict_json(reply.body, kAnyLength);
+  if (!list || !list->is_array()) return fail(Code::Os, "the service's answer is no list");
   std::string text;
-  for (const json::value& entry : list.as_array()) {
+  for (const json::value& entry : list->as_array()) {
     if (entry.is_object()) text += info_line(entry.as_object());
   }
   TRY_VOID(write_all(BorrowedFd(1), text));

@@ -9,6 +9,7 @@
 // and a proof that whoever sent it could open the file. Only then does the session here end, and
 // only if nobody has used it since it was written out.
 #include "base/file.h"
+#include "base/pipe.h"
 #include "base/quantity.h"
 #include "cli/layers.h"
 #include "cli/session/service_client.h"
@@ -48,15 +49,11 @@ class Peer {
       TRY(peer.in_, duplicate(0));
       return peer;
     }
-    int to_peer[2] = {-1, -1};
-    int from_peer[2] = {-1, -1};
-    if (::pipe2(to_peer, O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
-    const UniqueFd their_in(to_peer[0]);
-    peer.out_ = UniqueFd(to_peer[1]);
-    if (::pipe2(from_peer, O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
-    peer.in_ = UniqueFd(from_peer[0]);
-    const UniqueFd their_out(from_peer[1]);
-    TRY_VOID(peer.spawn(command, their_in, their_out));
+    TRY(Pipe to_peer, open_pipe());
+    TRY(Pipe from_peer, open_pipe());
+    peer.out_ = std::move(to_peer.write);
+    peer.in_ = std::move(from_peer.read);
+    TRY_VOID(peer.spawn(command, to_peer.read, from_peer.write));
     return peer;
   }
 

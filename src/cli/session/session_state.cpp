@@ -4,13 +4,13 @@
 #include "authority/json_codec.h"
 #include "authority/terms.h"
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "cli/layers.h"
 #include "cli/session/service_client.h"
 #include "cli/session/session_command.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <cerrno>
@@ -32,10 +32,9 @@ constexpr std::string_view kType = "application/x-glovebox-checkpoint";
 
 Result<json::object> object_of(const Reply& reply) {
   if (!reply.ok()) return tl::unexpected(refusal_of(reply));
-  boost::system::error_code problem;
-  const json::value value = json::parse(reply.body, problem);
-  if (problem || !value.is_object()) return fail(Code::Os, "the service's answer is no JSON");
-  return value.as_object();
+  const auto value = parse_strict_json(reply.body, kAnyLength);
+  if (!value || !value->is_object()) return fail(Code::Os, "the service's answer is no JSON");
+  return value->as_object();
 }
 
 std::string text_of(const json::object& object, std::string_view name) {

@@ -2,39 +2,28 @@
 
 #include <array>
 #include <cerrno>
+#include <ranges>
 
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 
 namespace glovebox::egress {
 namespace {
 
-constexpr int kBatch = 64;
+constexpr std::size_t kBatch = 64;
 
 }  // namespace
 
 Result<std::unique_ptr<Poller>> Poller::open() {
-  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) return fail_os(errno, "make an epoll");
+  TRY(Epoll epoll, Epoll::open());
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!timer) return fail_os(errno, "make a timer");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kNone;
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, timer.get(), &event) != 0) {
-    return fail_os(errno, "watch a timer");
-  }
+  TRY_VOID(epoll.add(timer, EPOLLIN, kNone));
   return std::unique_ptr<Poller>(new Poller(std::move(epoll), std::move(timer)));
 }
 
 Result<Poller::Token> Poller::watch(BorrowedFd fd, std::uint32_t events, Handler handler) {
   const Token token = ++last_;
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = token;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) {
-    return fail_os(errno, "watch a descriptor");
-  }
+  TRY_VOID(epoll_.add(fd, events, token));
   watches_.emplace(token, Watch{fd.get(), std::make_shared<Handler>(std::move(handler))});
   return token;
 }
@@ -42,20 +31,13 @@ Result<Poller::Token> Poller::watch(BorrowedFd fd, std::uint32_t events, Handler
 Result<void> Poller::change(Token token, std::uint32_t events) {
   const auto found = watches_.find(token);
   if (found == watches_.end()) return fail(Code::NotFound, "that descriptor is not watched");
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = token;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.fd, &event) != 0) {
-    return fail_os(errno, "watch a descriptor");
-  }
-  return {};
+  return epoll_.change(BorrowedFd(found->second.fd), events, token);
 }
 
 void Poller::unwatch(Token token) {
   const auto found = watches_.find(token);
   if (found == watches_.end()) return;
-  // A descriptor that is closed already has left by itself.
-  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.fd, nullptr);
+  epoll_.remove(BorrowedFd(found->second.fd));
   watches_.erase(found);
 }
 
@@ -101,12 +83,12 @@ void Poller::run_timers() {
 }
 
 void Poller::run_ready() {
-  std::array<epoll_event, kBatch> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), kBatch, 0);
+  std::array<epoll_event, kBatch> room;
+  const auto ready = epoll_.wait(room, 0);
+  if (!ready) return;
   // The kernel lists what it reported last time first, if it is ready again: before what has become
   // ready meanwhile. From the end on, who asks without pause comes after who asks now and then.
-  for (int i = count - 1; i >= 0; --i) {
-    const epoll_event& event = events.at(static_cast<std::size_t>(i));
+  for (const epoll_event& event : std::views::reverse(*ready)) {
     const std::uint64_t token = event.data.u64;
     if (token == kNone) {
       run_timers();

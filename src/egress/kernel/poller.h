@@ -5,6 +5,7 @@
 // run_ready() alone, on the caller's thread. A handler may add and remove others, and itself.
 #pragma once
 
+#include "base/epoll.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -26,7 +27,7 @@ class Poller {
 
   static Result<std::unique_ptr<Poller>> open();
 
-  BorrowedFd fd() const { return epoll_; }
+  BorrowedFd fd() const { return epoll_.fd(); }
 
   // `events` are EPOLLIN and EPOLLOUT, level-triggered. The descriptor stays the caller's, who
   // calls unwatch() before closing it.
@@ -45,11 +46,11 @@ class Poller {
     int fd;
     std::shared_ptr<Handler> handler;
   };
-  Poller(UniqueFd epoll, UniqueFd timer) : epoll_(std::move(epoll)), timer_(std::move(timer)) {}
+  Poller(Epoll epoll, UniqueFd timer) : epoll_(std::move(epoll)), timer_(std::move(timer)) {}
   void run_timers();
   void set_timer();
 
-  UniqueFd epoll_;
+  Epoll epoll_;
   UniqueFd timer_;
   Token last_ = kNone;
   std::unordered_map<Token, Watch> watches_;

@@ -1,6 +1,7 @@
 #include "egress/kernel/seccomp_notify.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -120,11 +121,12 @@ ssize_t read_memory(pid_t thread, std::uint64_t address, std::span<std::byte> in
 }
 
 UniqueFd open_process(pid_t thread) {
-  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, thread, kPidfdThread)));
-  if (fd || errno != EINVAL) return fd;
-  fd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, thread, 0)));
-  if (fd) return fd;
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, process_of(thread), 0)));
+  auto process = open_pidfd(thread, kPidfdThread);
+  if (!process && process.error().os_errno == EINVAL) {
+    process = open_pidfd(thread);
+    if (!process) process = open_pidfd(process_of(thread));
+  }
+  return process ? *std::move(process) : UniqueFd();
 }
 
 UniqueFd open_root_of(pid_t thread) {

@@ -9,6 +9,7 @@
 // say.
 #pragma once
 
+#include "base/epoll.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -23,9 +24,9 @@ class LastReference {
   bool close(UniqueFd socket);
 
  private:
-  explicit LastReference(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+  explicit LastReference(Epoll epoll) : epoll_(std::move(epoll)) {}
 
-  UniqueFd epoll_;  // empty but for the one that is being asked about
+  Epoll epoll_;  // empty but for the one that is being asked about
 };
 
 }  // namespace glovebox::egress

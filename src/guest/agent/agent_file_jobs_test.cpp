@@ -1,7 +1,7 @@
 // File jobs by a real agent, on a real file system.
 #include "base/file.h"
+#include "base/tar.h"
 #include "guest/agent/agent_test_support.h"
-#include "guest/files/tar_format.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -267,7 +267,7 @@ TEST_P(FileJobs, UnpackReadsWhatTarWrites) {
 
 TEST_P(FileJobs, HostileArchivesStayInside) {
   const auto member = [](TarMember::Kind kind, std::string path, std::string target) {
-    return format_member(TarMember{kind, std::move(path), std::move(target), 0644, 0, 0});
+    return format_tar_member(TarMember{kind, std::move(path), std::move(target), 0644, 0, 0});
   };
   const std::string end(1024, '\0');
   write("victim", "safe");

@@ -1,8 +1,8 @@
 #include "base/file.h"
+#include "base/pipe.h"
 #include "guest/agent/agent_core.h"
 #include "guest/files/file_jobs.h"
 #include "guest/protocol/codec.h"
-#include "guest/protocol/pipes.h"
 
 #include <array>
 #include <cerrno>

@@ -15,10 +15,10 @@
 // while wants_write()), call on_ready(), and act on the events. One thread.
 #pragma once
 
+#include "base/pipe.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "guest/protocol/entry.h"
-#include "guest/protocol/pipes.h"
 #include "guest/protocol/protocol.h"
 #include "guest/protocol/wire.h"
 

@@ -1,6 +1,6 @@
 #include "base/file.h"
+#include "base/pipe.h"
 #include "guest/agent/agent_core.h"
-#include "guest/protocol/pipes.h"
 #include "guest/shell/shell_text.h"
 #include "guest/shell/spawn.h"
 

@@ -1,6 +1,7 @@
 // The agent's only wait: an epoll set with a function per descriptor.
 #pragma once
 
+#include "base/epoll.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -34,9 +35,9 @@ class EventLoop {
     std::shared_ptr<Handler> handler;
   };
 
-  explicit EventLoop(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+  explicit EventLoop(Epoll epoll) : epoll_(std::move(epoll)) {}
 
-  UniqueFd epoll_;
+  Epoll epoll_;
   std::uint64_t next_token_ = 1;
   std::map<int, Watch> watches_;
   std::map<std::uint64_t, int> fd_of_token_;

@@ -1,15 +1,14 @@
 // Patterns over paths: `*`, `?`, `[a-z]`, `[!a]`, `\x`, and `**` across directories.
 //
-// Matching takes time proportional to pattern times path, whatever the pattern: it walks all
-// possibilities at once and never goes back.
+// The time is bounded, whatever the pattern (base/glob.h).
 #pragma once
 
+#include "base/glob.h"
 #include "base/result.h"
 
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace glovebox::guest {
 
@@ -25,25 +24,10 @@ class Glob {
   bool matches(std::string_view path) const;
 
  private:
-  struct Token {
-    enum class Kind : std::uint8_t {
-      One,          // a character of a set
-      Run,          // any number of characters but slashes
-      Everything,   // any number of characters
-      Directories,  // nothing, or anything that ends in a slash
-    } kind = Kind::One;
-    std::string ranges;  // pairs of first and last
-    bool negated = false;
-  };
+  explicit Glob(GlobPattern pattern) : pattern_(std::move(pattern)) {}
 
-  explicit Glob(Case letters) : case_(letters) {}
-  bool takes(const Token& token, char c) const;
-  // All places that are reached from those without taking a character.
-  void settle(std::vector<char>& places, bool at_component) const;
-
-  Case case_;
+  GlobPattern pattern_;
   bool whole_path_ = false;
-  std::vector<Token> tokens_;
 };
 
 }  // namespace glovebox::guest

@@ -1,8 +1,8 @@
 // Trees in and out as tar archives.
 #include "base/file.h"
+#include "base/tar.h"
 #include "guest/files/file_parts.h"
 #include "guest/files/file_walk.h"
-#include "guest/files/tar_format.h"
 #include "guest/protocol/data_stream.h"
 
 #include <array>
@@ -63,7 +63,7 @@ Result<Descend> Packer::pack(BorrowedFd dir, const std::string& name, std::strin
   } else {
     return Descend::No;  // pipes, sockets and devices are not content
   }
-  TRY_VOID(writer_.put(format_member(member)));
+  TRY_VOID(writer_.put(format_tar_member(member)));
   if (file) TRY_VOID(put_content(file, member));
   ++count_;
   return member.kind == TarMember::Kind::Directory ? Descend::Yes : Descend::No;
@@ -223,7 +223,7 @@ Result<std::optional<TarMember>> Unpacker::next_member() {
     TarBlock block;
     TRY(const std::size_t taken, reader_.take(block));
     if (taken != block.size()) return fail(Code::Invalid, "the archive ends too early");
-    TRY(std::optional<TarHeader> header, parse_header(block));
+    TRY(std::optional<TarHeader> header, parse_tar_header(block));
     if (!header) return std::nullopt;
     TarMember& member = header->member;
     switch (header->type) {

@@ -1,7 +1,7 @@
 #include "guest/shell/shell.h"
 
 #include "base/file.h"
-#include "guest/protocol/pipes.h"
+#include "base/pipe.h"
 #include "guest/shell/shell_text.h"
 #include "guest/shell/spawn.h"
 

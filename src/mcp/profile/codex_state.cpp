@@ -1,7 +1,7 @@
 #include "mcp/profile/codex_state.h"
 
 #include "authority/paths.h"
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 
 #include <boost/json/value.hpp>
 
@@ -11,7 +11,6 @@ namespace glovebox::mcp {
 namespace {
 
 namespace json = boost::json;
-using authority::Fields;
 
 constexpr std::size_t kMaxEntries = 1024;
 
@@ -98,7 +97,7 @@ class ProfileReader {
   ProfileReader(Profile& profile, External external) : profile_(profile), external_(external) {}
 
   Result<void> read(const json::value& value) {
-    TRY(Fields fields, Fields::of(value, "permissionProfile"));
+    TRY(JsonFields fields, JsonFields::of(value, "permissionProfile"));
     TRY(const std::string_view type, fields.text("type"));
     if (type == "disabled") {
       profile_.reach = Reach::FullAccess;
@@ -120,7 +119,7 @@ class ProfileReader {
 
  private:
   Result<void> read_files(const json::value& value) {
-    TRY(Fields fields, Fields::of(value, "file_system"));
+    TRY(JsonFields fields, JsonFields::of(value, "file_system"));
     TRY(const std::string_view type, fields.text("type"));
     if (type == "unrestricted") {
       profile_.reach = profile_.network == Network::On ? Reach::FullAccess : Reach::WriteAll;
@@ -130,7 +129,7 @@ class ProfileReader {
     TRY(const json::array* entries, fields.array("entries"));
     if (const json::value* depth = fields.find("glob_scan_max_depth")) {
       // Denials reach further here than it asks for: every depth is looked at.
-      TRY(const std::uint64_t levels, authority::json_integer(*depth, "glob_scan_max_depth"));
+      TRY(const std::uint64_t levels, json_integer(*depth, "glob_scan_max_depth"));
       if (levels == 0) return fail(Code::Invalid, "glob_scan_max_depth must be positive");
     }
     TRY_VOID(fields.finish());
@@ -144,12 +143,12 @@ class ProfileReader {
   }
 
   Result<void> read_entry(const json::value& value) {
-    TRY(Fields fields, Fields::of(value, "entry"));
+    TRY(JsonFields fields, JsonFields::of(value, "entry"));
     TRY(const std::string_view word, fields.text("access"));
     TRY(const Access access, read_access(word));
     if (const json::value* missing = fields.find("missing_path_behavior")) {
       // "skip" lets an absent path go unprotected. Here it is protected all the same.
-      TRY(const std::string_view text, authority::json_text(*missing, "missing_path_behavior"));
+      TRY(const std::string_view text, json_text(*missing, "missing_path_behavior"));
       if (text != "skip") {
         return fail(Code::Invalid, "unknown missing_path_behavior '{}'", text);
       }
@@ -161,7 +160,7 @@ class ProfileReader {
   }
 
   Result<void> read_path(const json::value& value, Access access) {
-    TRY(Fields fields, Fields::of(value, "path"));
+    TRY(JsonFields fields, JsonFields::of(value, "path"));
     TRY(const std::string_view type, fields.text("type"));
     if (type == "path") {
       TRY(const std::string_view text, fields.text("path"));
@@ -192,7 +191,7 @@ class ProfileReader {
   }
 
   Result<void> read_special(const json::value& value, Access access) {
-    TRY(Fields fields, Fields::of(value, "special path"));
+    TRY(JsonFields fields, JsonFields::of(value, "special path"));
     TRY(const std::string_view kind, fields.text("kind"));
     if (kind == "unknown") {  // a newer client's word for older servers: no grant
       if (access != Access::Deny) return {};
@@ -201,7 +200,7 @@ class ProfileReader {
     if (kind == "project_roots" || kind == "current_working_directory") {
       std::string path = profile_.cwd;
       if (const json::value* subpath = fields.find("subpath"); subpath && !subpath->is_null()) {
-        TRY(const std::string_view text, authority::json_text(*subpath, "subpath"));
+        TRY(const std::string_view text, json_text(*subpath, "subpath"));
         if (text.starts_with('/')) return fail(Code::Invalid, "subpath is absolute: {}", text);
         TRY(path, plain_path(fmt::format("{}/{}", path, text), "subpath"));
       }
@@ -256,7 +255,7 @@ class ProfileReader {
 Result<void> read_roots(const json::value& value, Profile& profile) {
   if (!value.is_array()) return fail(Code::Invalid, "sandboxPolicy.writable_roots is no array");
   for (const json::value& each : value.as_array()) {
-    TRY(const std::string_view text, authority::json_text(each, "writable_roots"));
+    TRY(const std::string_view text, json_text(each, "writable_roots"));
     if (!text.starts_with('/')) {
       return fail(Code::Invalid,
                   "Codex sandbox metadata requires absolute sandboxPolicy.writable_roots entries");
@@ -267,7 +266,7 @@ Result<void> read_roots(const json::value& value, Profile& profile) {
   return {};
 }
 
-Result<bool> read_flag(Fields& fields, std::string_view name) {
+Result<bool> read_flag(JsonFields& fields, std::string_view name) {
   const json::value* value = fields.find(name);
   if (value == nullptr) return false;
   if (!value->is_bool()) return fail(Code::Invalid, "sandboxPolicy.{} is not true or false", name);
@@ -276,7 +275,7 @@ Result<bool> read_flag(Fields& fields, std::string_view name) {
 
 // {"type":"restricted","include_platform_defaults":true}: reads the system alone.
 Result<void> read_old_access(const json::value& value, Profile& profile) {
-  TRY(Fields fields, Fields::of(value, "sandboxPolicy.access"));
+  TRY(JsonFields fields, JsonFields::of(value, "sandboxPolicy.access"));
   TRY(const std::string_view type, fields.text("type"));
   if (type == "full-access" || type == "full") return fields.finish();
   if (type != "restricted") return fail(Code::Invalid, "unknown sandboxPolicy access '{}'", type);
@@ -284,7 +283,7 @@ Result<void> read_old_access(const json::value& value, Profile& profile) {
   if (const json::value* roots = fields.find("readable_roots")) {
     if (!roots->is_array()) return fail(Code::Invalid, "readable_roots is no array");
     for (const json::value& each : roots->as_array()) {
-      TRY(const std::string_view text, authority::json_text(each, "readable_roots"));
+      TRY(const std::string_view text, json_text(each, "readable_roots"));
       TRY(std::string path, plain_path(text, "readable_roots"));
       profile.entries.push_back({std::move(path), Access::Read});
     }
@@ -294,7 +293,7 @@ Result<void> read_old_access(const json::value& value, Profile& profile) {
   return {};
 }
 
-Result<void> read_workspace_policy(Fields& fields, Profile& profile) {
+Result<void> read_workspace_policy(JsonFields& fields, Profile& profile) {
   profile.entries.push_back({profile.cwd, Access::Write});
   if (const json::value* roots = fields.find("writable_roots")) {
     TRY_VOID(read_roots(*roots, profile));
@@ -308,7 +307,7 @@ Result<void> read_workspace_policy(Fields& fields, Profile& profile) {
 
 // sandboxPolicy, of the releases before permissionProfile.
 Result<void> read_policy(const json::value& value, External external, Profile& profile) {
-  TRY(Fields fields, Fields::of(value, "sandboxPolicy"));
+  TRY(JsonFields fields, JsonFields::of(value, "sandboxPolicy"));
   TRY(const std::string_view type, fields.text("type"));
   if (type == "danger-full-access") {
     profile.reach = Reach::FullAccess;
@@ -317,7 +316,7 @@ Result<void> read_policy(const json::value& value, External external, Profile& p
   }
   if (type == "external-sandbox") {
     if (const json::value* network = fields.find("network_access")) {
-      TRY(const std::string_view text, authority::json_text(*network, "network_access"));
+      TRY(const std::string_view text, json_text(*network, "network_access"));
       TRY(profile.network, read_network(text));
     }
     take_external(profile, external);
@@ -349,7 +348,7 @@ Profile without_protected(Profile profile) {
 }
 
 Result<Profile> read_state(const json::value& value, External external) {
-  TRY(Fields fields, Fields::of(value, "sandbox state"));
+  TRY(JsonFields fields, JsonFields::of(value, "sandbox state"));
   TRY(const std::string_view cwd, fields.text("sandboxCwd"));
   Profile profile;
   TRY(profile.cwd, read_cwd(cwd));

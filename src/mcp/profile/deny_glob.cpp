@@ -1,7 +1,7 @@
 #include "mcp/profile/deny_glob.h"
 
 #include "authority/paths.h"
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 #include "host/path_facts.h"
 
 #include <algorithm>
@@ -10,133 +10,11 @@
 namespace glovebox::mcp {
 namespace {
 
-using authority::quoted;
 using policy::EntryKind;
-using Kind = GlobToken::Kind;
 
 constexpr std::string_view kAnyDepth = "**";
 constexpr std::string_view kWildcards = "*?[";
 constexpr std::size_t kMaxPattern = 4'096;
-
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t slash = std::min(text.find('/', at), text.size());
-    const std::string_view part = text.substr(at, slash - at);
-    at = slash + 1;
-    if (!part.empty() && part != ".") parts.push_back(part);
-  }
-  return parts;
-}
-
-std::u32string as_bytes(std::string_view text) {
-  std::u32string units;
-  for (const char each : text) units += static_cast<unsigned char>(each);
-  return units;
-}
-
-// Bytes that are no UTF-8 become units of their own, beyond every character.
-std::u32string as_characters(std::string_view text) {
-  constexpr char32_t kInvalid = 0x110000;
-  std::u32string units;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[at]);
-    const std::size_t length = lead < 0x80   ? 1
-                               : lead < 0xc2 ? 0
-                               : lead < 0xe0 ? 2
-                               : lead < 0xf0 ? 3
-                                             : 4;
-    char32_t value = length < 2 ? lead : lead & (0x7fU >> length);
-    bool is_whole = length > 0 && at + length <= text.size();
-    for (std::size_t i = 1; is_whole && i < length; ++i) {
-      const auto next = static_cast<unsigned char>(text[at + i]);
-      is_whole = (next & 0xc0U) == 0x80;
-      value = value << 6U | (next & 0x3fU);
-    }
-    units += is_whole ? value : kInvalid + lead;
-    at += is_whole ? length : 1;
-  }
-  return units;
-}
-
-// "[a-z]", "[!x]", "[]x]" from `at`, which is behind the bracket. Nothing: it is never closed, and
-// the bracket is a letter.
-Result<std::optional<GlobToken>> read_class(std::u32string_view text, std::size_t& at) {
-  GlobToken token{.kind = Kind::OneOf};
-  std::size_t next = at;
-  if (next < text.size() && (text[next] == U'!' || text[next] == U'^')) {
-    token.kind = Kind::NoneOf;
-    ++next;
-  }
-  const std::size_t first = next;
-  while (next < text.size() && (text[next] != U']' || next == first)) {
-    const char32_t low = text[next++];
-    const bool is_range = next + 1 < text.size() && text[next] == U'-' && text[next + 1] != U']';
-    const char32_t high = is_range ? text[next + 1] : low;
-    if (is_range) next += 2;
-    if (high < low) return fail(Code::Invalid, "a range ends before it begins");
-    token.ranges.push_back({low, high});
-  }
-  if (next >= text.size()) return std::optional<GlobToken>();
-  at = next + 1;
-  return std::optional(std::move(token));
-}
-
-Result<std::vector<GlobToken>> read_tokens(std::u32string_view text) {
-  std::vector<GlobToken> tokens;
-  for (std::size_t at = 0; at < text.size();) {
-    const char32_t letter = text[at++];
-    if (letter == U'*') {
-      const bool repeats = !tokens.empty() && tokens.back().kind == Kind::AnyRun;
-      if (!repeats) tokens.push_back({.kind = Kind::AnyRun});
-    } else if (letter == U'?') {
-      tokens.push_back({.kind = Kind::AnyOne});
-    } else if (letter == U'[') {
-      TRY(std::optional<GlobToken> found, read_class(text, at));
-      tokens.push_back(found ? *std::move(found) : GlobToken{.letter = letter});
-    } else if (letter == U'\\') {
-      if (at == text.size()) return fail(Code::Invalid, "it ends in a backslash");
-      tokens.push_back({.letter = text[at++]});
-    } else {
-      tokens.push_back({.letter = letter});
-    }
-  }
-  return tokens;
-}
-
-bool takes(const GlobToken& token, char32_t unit) {
-  if (token.kind == Kind::Letter) return token.letter == unit;
-  if (token.kind == Kind::AnyOne) return true;
-  const bool is_in = std::ranges::any_of(token.ranges, [&](const GlobToken::Range& range) {
-    return range.first <= unit && unit <= range.last;
-  });
-  return is_in == (token.kind == Kind::OneOf);
-}
-
-// After a mismatch only the last "*" need be tried again, one unit further: what an earlier one
-// could take, the last one can take as well.
-bool name_matches(const std::vector<GlobToken>& tokens, std::u32string_view name) {
-  std::size_t at = 0;
-  std::size_t in = 0;
-  std::optional<std::size_t> star;
-  std::size_t taken = 0;
-  while (in < name.size()) {
-    if (at < tokens.size() && tokens[at].kind == Kind::AnyRun) {
-      star = at++;
-      taken = in;
-    } else if (at < tokens.size() && takes(tokens[at], name[in])) {
-      ++at;
-      ++in;
-    } else if (star) {
-      at = *star + 1;
-      in = ++taken;
-    } else {
-      return false;
-    }
-  }
-  return std::all_of(tokens.begin() + static_cast<std::ptrdiff_t>(at), tokens.end(),
-                     [](const GlobToken& token) { return token.kind == Kind::AnyRun; });
-}
 
 // The end of a bracket's class that begins at `at`; `at` itself when it is none.
 std::size_t skip_class(std::string_view text, std::size_t at) {
@@ -221,7 +99,7 @@ Result<void> check_spelling(std::string_view pattern) {
   if (!pattern.starts_with('/')) return fail(Code::Invalid, "it is not absolute");
   if (pattern.size() > kMaxPattern) return fail(Code::Exhausted, "it is too long");
   if (pattern.find('\0') != std::string_view::npos) return fail(Code::Invalid, "it holds a NUL");
-  for (const std::string_view part : split(pattern)) {
+  for (const std::string_view part : split_names(pattern)) {
     if (part == "..") return fail(Code::Invalid, "'..' is not taken");
   }
   return {};
@@ -255,28 +133,17 @@ Error refusal(std::string_view pattern, Error problem) {
 
 }  // namespace
 
-Result<DenyGlob::Alternative> DenyGlob::read_alternative(std::string_view text, Unit unit) {
-  Alternative alternative{.unit = unit};
-  const std::vector<std::string_view> parts = split(text);
+Result<DenyGlob::Alternative> DenyGlob::read_alternative(std::string_view text, GlobUnit unit) {
+  Alternative alternative;
+  std::vector<std::string_view> parts = split_names(text);
   // Without a slash it is about names, wherever they are.
-  if (parts.size() == 1 && parts[0] != kAnyDepth) {
-    alternative.components.push_back({.is_any_depth = true});
-  }
-  for (const std::string_view part : parts) {
-    std::vector<Component>& list = alternative.components;
-    const bool is_any_depth = part == kAnyDepth;
-    if (is_any_depth && !list.empty() && list.back().is_any_depth) continue;
-    Component component{.is_any_depth = is_any_depth};
-    if (!is_any_depth) {
-      TRY(component.tokens, read_tokens(unit == Unit::Byte ? as_bytes(part) : as_characters(part)));
-    }
-    list.push_back(std::move(component));
-  }
-  if (!alternative.components.empty() && alternative.components.back().is_any_depth) {
+  if (parts.size() == 1 && parts[0] != kAnyDepth) parts.insert(parts.begin(), kAnyDepth);
+  while (!parts.empty() && parts.back() == kAnyDepth) {
     alternative.is_contents = true;
-    alternative.components.pop_back();
+    parts.pop_back();
   }
-  if (alternative.components.size() > kMaxComponents) {
+  TRY(alternative.path, GlobPath::parse(parts, {.dialect = GlobDialect::Ripgrep, .unit = unit}));
+  if (alternative.path.size() > kMaxComponents) {
     return fail(Code::Exhausted, "it has more than {} components", kMaxComponents);
   }
   return alternative;
@@ -289,7 +156,7 @@ Result<DenyGlob> DenyGlob::parse(std::string_view pattern, std::span<const std::
     const std::string_view literal = literal_beginning(pattern, places);
     glob.root_ = literal;
     std::string suffix;
-    for (const std::string_view part : split(pattern.substr(literal.size()))) {
+    for (const std::string_view part : split_names(pattern.substr(literal.size()))) {
       const bool is_static = part.find_first_of(kWildcards) == std::string_view::npos;
       std::string& end = suffix.empty() && is_static ? glob.root_ : suffix;
       end.append("/").append(part);
@@ -299,7 +166,7 @@ Result<DenyGlob> DenyGlob::parse(std::string_view pattern, std::span<const std::
     TRY_VOID(check_suffix(suffix));
     TRY(const std::vector<std::string> texts, without_braces(suffix));
     for (const std::string& text : texts) {
-      for (const Unit unit : {Unit::Byte, Unit::Character}) {
+      for (const GlobUnit unit : {GlobUnit::Byte, GlobUnit::Character}) {
         TRY(Alternative alternative, read_alternative(text, unit));
         glob.alternatives_.push_back(std::move(alternative));
       }
@@ -311,34 +178,9 @@ Result<DenyGlob> DenyGlob::parse(std::string_view pattern, std::span<const std::
   return glob;
 }
 
-// Bit i of `reached` tells whether the first i components match what was read of the path so far.
-// No "**" follows another, so skipping one of them is one shift.
 bool DenyGlob::matches_one(const Alternative& alternative, std::string_view below, EntryKind kind) {
   if (alternative.is_contents && kind != EntryKind::Directory) return false;
-  const std::vector<Component>& components = alternative.components;
-  const auto bit = [](std::size_t i) { return std::uint64_t{1} << i; };
-  const auto skip = [&](std::uint64_t reached) {
-    for (std::size_t i = 0; i < components.size(); ++i) {
-      if (components[i].is_any_depth && (reached & bit(i)) != 0) reached |= bit(i + 1);
-    }
-    return reached;
-  };
-  std::uint64_t reached = skip(1);
-  for (const std::string_view name : split(below)) {
-    const std::u32string units =
-        alternative.unit == Unit::Byte ? as_bytes(name) : as_characters(name);
-    std::uint64_t next = 0;
-    for (std::size_t i = 0; i < components.size(); ++i) {
-      if ((reached & bit(i)) == 0) continue;
-      if (components[i].is_any_depth) {
-        next |= bit(i);
-      } else if (name_matches(components[i].tokens, units)) {
-        next |= bit(i + 1);
-      }
-    }
-    reached = skip(next);
-  }
-  return (reached & bit(components.size())) != 0;
+  return alternative.path.match(split_names(below)).whole;
 }
 
 bool DenyGlob::matches(std::string_view below, EntryKind kind) const {

@@ -13,6 +13,7 @@
 // tests/mcp/codex_glob_test.py holds this against the real Codex.
 #pragma once
 
+#include "base/glob.h"
 #include "base/result.h"
 #include "policy/expand.h"
 
@@ -24,18 +25,6 @@
 #include <vector>
 
 namespace glovebox::mcp {
-
-// One component of a pattern: a run of these.
-struct GlobToken {
-  enum class Kind : std::uint8_t { Letter, AnyOne, AnyRun, OneOf, NoneOf };
-  struct Range {
-    char32_t first = 0;
-    char32_t last = 0;
-  };
-  Kind kind = Kind::Letter;
-  char32_t letter = 0;
-  std::vector<Range> ranges{};
-};
 
 class DenyGlob {
  public:
@@ -59,18 +48,12 @@ class DenyGlob {
 
  private:
   // Names are compared twice, as bytes and as characters.
-  enum class Unit : std::uint8_t { Byte, Character };
-  struct Component {
-    bool is_any_depth = false;
-    std::vector<GlobToken> tokens{};
-  };
   struct Alternative {
-    Unit unit = Unit::Byte;
+    GlobPath path;
     bool is_contents = false;  // ended in "/**": what lies in a directory that matches
-    std::vector<Component> components{};
   };
 
-  static Result<Alternative> read_alternative(std::string_view text, Unit unit);
+  static Result<Alternative> read_alternative(std::string_view text, GlobUnit unit);
   static bool matches_one(const Alternative& alternative, std::string_view below,
                           policy::EntryKind kind);
 

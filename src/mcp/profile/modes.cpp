@@ -1,7 +1,7 @@
 #include "mcp/profile/modes.h"
 
 #include "authority/network.h"
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 
 #include <algorithm>
 
@@ -17,13 +17,13 @@ Result<bool> parse_flag(std::string_view key, std::string_view value) {
 }
 
 Result<std::vector<std::string>> parse_list(std::string_view key, std::string_view value) {
-  TRY(const json::value parsed, authority::parse_strict_json(value));
+  TRY(const json::value parsed, parse_strict_json(value));
   if (!parsed.is_array()) {
     return fail(Code::Invalid, "--config {}: a JSON array of strings is needed", key);
   }
   std::vector<std::string> list;
   for (const json::value& each : parsed.as_array()) {
-    TRY(const std::string_view text, authority::json_text(each, key));
+    TRY(const std::string_view text, json_text(each, key));
     list.emplace_back(text);
   }
   return list;

@@ -1,6 +1,8 @@
 #include "mcp/repl/name_keeper.h"
 
 #include "base/file.h"
+#include "base/pidfd.h"
+#include "base/pipe.h"
 #include "mcp/repl/placeholders.h"
 
 #include <array>
@@ -14,7 +16,6 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,10 +34,6 @@ std::vector<pid_t> children_of(pid_t parent) {
     for (pid_t child = 0; words >> child;) children.push_back(child);
   }
   return children;
-}
-
-UniqueFd open_process(pid_t pid) {
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
 // What one message brings: a path, or a process.
@@ -81,12 +78,8 @@ void wait_for_end(const UniqueFd& process) {
 }  // namespace
 
 Result<void> NameKeeper::start() {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return fail_os(errno, "make a socket for held names");
-  }
-  socket_ = UniqueFd(ends[0]);
-  const UniqueFd other(ends[1]);
+  TRY(SocketPair pair, open_socket_pair(SOCK_SEQPACKET));
+  socket_ = std::move(pair.ours);
   std::vector<char*> words;
   words.reserve(command_.size() + 1);
   for (std::string& word : command_) words.push_back(word.data());
@@ -94,7 +87,7 @@ Result<void> NameKeeper::start() {
   std::array<char*, 1> no_variables{nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, other.get(), 0);
+  posix_spawn_file_actions_adddup2(&actions, pair.theirs.get(), 0);
   // Nothing of the server's: its client waits for the end of its output.
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
@@ -147,9 +140,9 @@ Result<void> NameKeeper::add_boxes() {
   std::size_t found = 0;
   for (const pid_t launcher : children_of(::getpid())) {
     for (const pid_t box : children_of(launcher)) {
-      const UniqueFd process = open_process(box);
+      const auto process = open_pidfd(box);
       if (!process) continue;  // it has ended
-      TRY_VOID(send("", process));
+      TRY_VOID(send("", *process));
       ++found;
     }
   }

@@ -1,7 +1,7 @@
 #include "python/channel/python_message.h"
 
 #include "async/on_pool.h"
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/serialize.hpp>
@@ -232,8 +232,8 @@ Result<json::object> read_whole(const PythonMessage& message) {
   if (scanned.values > kMostWholeValues) {
     return fail(Code::Invalid, "a message of more than {} values", kMostWholeValues);
   }
-  TRY(json::value value, authority::parse_strict_json(parts.head, {.max_bytes = parts.head.size(),
-                                                                   .max_depth = kWholeDepth}));
+  TRY(json::value value,
+      parse_strict_json(parts.head, {.max_bytes = parts.head.size(), .max_depth = kWholeDepth}));
   return std::move(value.as_object());
 }
 

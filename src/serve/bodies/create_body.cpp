@@ -3,6 +3,7 @@
 #include "authority/capability.h"
 #include "authority/json_codec.h"
 #include "authority/terms.h"
+#include "base/glob.h"
 #include "base/quantity.h"
 
 #include <boost/json/serialize.hpp>
@@ -10,8 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-
-#include <fnmatch.h>
 
 namespace glovebox::serve {
 namespace {
@@ -34,8 +33,9 @@ constexpr std::array kOutsideNames = {
 
 template <class Globs>
 bool matches_any(const Globs& globs, const std::string& name) {
-  return std::ranges::any_of(
-      globs, [&](const char* glob) { return ::fnmatch(glob, name.c_str(), FNM_CASEFOLD) == 0; });
+  return std::ranges::any_of(globs, [&](const char* glob) {
+    return GlobPattern::parse(glob, {.letters = GlobCase::Folded}).value().matches(name);
+  });
 }
 
 void check_absolute(std::string_view path, std::string_view where, BodyProblems& problems) {

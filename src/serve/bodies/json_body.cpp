@@ -1,6 +1,6 @@
 #include "serve/bodies/json_body.h"
 
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 
 namespace glovebox::serve {
 namespace {
@@ -11,7 +11,7 @@ constexpr std::string_view kInvalidBody = "INVALID_REQUEST_BODY";
 
 Result<boost::json::value, ApiError> parse_json(std::string_view text, std::size_t depth) {
   // How long a body may be was decided when it was read.
-  auto value = authority::parse_strict_json(text, {.max_bytes = text.size(), .max_depth = depth});
+  auto value = parse_strict_json(text, {.max_bytes = text.size(), .max_depth = depth});
   if (!value) return refuse(400, kInvalidBody, "the body is refused: {}", value.error().message);
   return *std::move(value);
 }

@@ -1,5 +1,6 @@
 #include "session/box/blocking_session.h"
 
+#include "base/pidfd.h"
 #include "launch/child/init_message.h"
 #include "launch/packet.h"
 #include "session/box/launch_result.h"
@@ -8,13 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace glovebox::session {
@@ -65,7 +63,7 @@ Session::Session(launch::LauncherClient& launcher, launch::RemoteBox box)
 
 Session::~Session() {
   // A box that has ended already is no failure.
-  if (init_) (void)::syscall(SYS_pidfd_send_signal, init_.get(), SIGKILL, nullptr, 0);
+  if (init_) (void)kill_process(init_);
 }
 
 Result<Session> Session::start(launch::LauncherClient& launcher, const plan::LaunchPlan& plan,
@@ -130,9 +128,7 @@ Result<guest::JobOver> Session::job(const guest::StartJob& job, std::string_view
 Result<launch::RemoteEnd> Session::stop() {
   // The agent may be gone or stuck: its end does not depend on its answer.
   (void)link_->shut_down();
-  if (::syscall(SYS_pidfd_send_signal, init_.get(), SIGKILL, nullptr, 0) != 0 && errno != ESRCH) {
-    return fail_os(errno, "end the box");
-  }
+  TRY_VOID(kill_process(init_));
   init_.reset();
   return launcher_->await_end(id_);
 }

@@ -1,12 +1,11 @@
 #include "session/box/box_job.h"
 
 #include "async/co_try.h"
+#include "base/pipe.h"
 #include "guest/files/file_jobs.h"
 
 #include <array>
 #include <cerrno>
-
-#include <fcntl.h>
 
 namespace glovebox::session {
 namespace {
@@ -23,12 +22,11 @@ struct JobPipe {
 Result<JobPipe> open_job_pipe(guest::JobData data) {
   JobPipe pipe;
   if (data == guest::JobData::None) return pipe;
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
+  TRY(Pipe ends, open_pipe());
   const bool we_write = data == guest::JobData::Input;
-  pipe.ours = UniqueFd(ends[we_write ? 1 : 0]);
-  pipe.theirs = UniqueFd(ends[we_write ? 0 : 1]);
-  if (::fcntl(pipe.ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_os(errno, "set a pipe");
+  pipe.ours = std::move(we_write ? ends.write : ends.read);
+  pipe.theirs = std::move(we_write ? ends.read : ends.write);
+  TRY_VOID(set_nonblocking(pipe.ours));
   return pipe;
 }
 

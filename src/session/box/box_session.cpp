@@ -1,6 +1,7 @@
 #include "session/box/box_session.h"
 
 #include "async/co_try.h"
+#include "base/pidfd.h"
 #include "launch/child/init_message.h"
 #include "launch/launcher.h"
 #include "launch/packet.h"
@@ -11,11 +12,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace glovebox::session {
@@ -61,7 +59,7 @@ BoxSession::~BoxSession() {
 
 void BoxSession::kill_box() {
   // A box that has ended already is no failure.
-  if (init_) (void)::syscall(SYS_pidfd_send_signal, init_.get(), SIGKILL, nullptr, 0);
+  if (init_) (void)kill_process(init_);
 }
 
 asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,

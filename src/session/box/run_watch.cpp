@@ -1,9 +1,10 @@
 #include "session/box/run_watch.h"
 
+#include "base/pipe.h"
+
 #include <array>
 #include <cerrno>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -118,11 +119,10 @@ Result<guest::JobOver> JobWatch::follow(const guest::StartJob& job, std::string_
   UniqueFd theirs;
   writes_ = takes_input(job.kind);
   if (writes_ || gives_output(job.kind)) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
-    data_ = UniqueFd(ends[writes_ ? 1 : 0]);
-    theirs = UniqueFd(ends[writes_ ? 0 : 1]);
-    if (::fcntl(data_.get(), F_SETFL, O_NONBLOCK) != 0) return fail_os(errno, "set a pipe");
+    TRY(Pipe ends, open_pipe());
+    data_ = std::move(writes_ ? ends.write : ends.read);
+    theirs = std::move(writes_ ? ends.read : ends.write);
+    TRY_VOID(set_nonblocking(data_));
   }
   TRY(const guest::Id id, link_.start_job(job, std::move(theirs)));
   std::optional<guest::JobOver> over;

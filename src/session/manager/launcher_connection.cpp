@@ -2,12 +2,11 @@
 
 #include "async/co_try.h"
 #include "base/file.h"
+#include "base/pidfd.h"
 
 #include <cerrno>
-#include <csignal>
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 
 namespace glovebox::session {
 namespace {
@@ -18,7 +17,7 @@ constexpr std::size_t kRequestsAhead = 2;
 
 void kill_init(const UniqueFd& init) {
   // One that has ended already is no failure.
-  if (init) (void)::syscall(SYS_pidfd_send_signal, init.get(), SIGKILL, nullptr, 0);
+  if (init) (void)kill_process(init);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "session/state/restore_stream.h"
 
-#include "authority/strict_json.h"
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "workspace/layer/layer_json.h"
 
 #include <algorithm>
@@ -55,15 +55,14 @@ Result<std::string> encode_bases(const std::vector<LayerBase>& bases) {
 
 Result<std::map<std::string, workspace::Base>> decode_bases(std::string_view text) {
   TRY(const json::value value,
-      authority::parse_strict_json(text,
-                                   {.max_bytes = checkpoint::kMaxTextRecord, .max_depth = 4}));
-  TRY(authority::Fields fields, authority::Fields::of(value, "bases"));
+      parse_strict_json(text, {.max_bytes = checkpoint::kMaxTextRecord, .max_depth = 4}));
+  TRY(JsonFields fields, JsonFields::of(value, "bases"));
   TRY(const std::string_view machine, fields.text("machine"));
   TRY(const json::array* layers, fields.array("layers"));
   TRY_VOID(fields.finish());
   std::map<std::string, workspace::Base> bases;
   for (const json::value& item : *layers) {
-    TRY(authority::Fields one, authority::Fields::of(item, "bases"));
+    TRY(JsonFields one, JsonFields::of(item, "bases"));
     TRY(const std::string_view path, one.text("workspace"));
     TRY(const std::string_view base_text, one.text("base"));
     TRY_VOID(one.finish());

@@ -1,6 +1,6 @@
 #include "session/state/snapshot.h"
 
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 #include "session/store/session_json.h"
 
 #include <algorithm>
@@ -10,7 +10,6 @@ namespace glovebox::session {
 namespace {
 
 namespace json = boost::json;
-using authority::Fields;
 
 constexpr std::uint64_t kVersion = 1;
 constexpr std::size_t kDeepest = 12;
@@ -27,7 +26,7 @@ json::array encode_env(const std::vector<plan::EnvEntry>& env) {
 Result<std::vector<plan::EnvEntry>> decode_env(const json::array& list) {
   std::vector<plan::EnvEntry> env;
   for (const json::value& item : list) {
-    TRY(Fields fields, Fields::of(item, "env"));
+    TRY(JsonFields fields, JsonFields::of(item, "env"));
     plan::EnvEntry entry;
     TRY(entry.name, fields.text("name"));
     TRY(entry.value, fields.text("value"));
@@ -44,7 +43,7 @@ json::value encode_shell(const std::optional<ShellState>& shell) {
 
 Result<std::optional<ShellState>> decode_shell(const json::value* value) {
   if (value == nullptr || value->is_null()) return std::optional<ShellState>();
-  TRY(Fields fields, Fields::of(*value, "shell"));
+  TRY(JsonFields fields, JsonFields::of(*value, "shell"));
   ShellState shell;
   TRY(shell.cwd, fields.text("cwd"));
   TRY(const json::array* env, fields.array("env"));
@@ -65,7 +64,7 @@ json::array encode_layers(const std::vector<LayerManifest>& layers) {
 Result<std::vector<LayerManifest>> decode_layers(const json::array& list) {
   std::vector<LayerManifest> layers;
   for (const json::value& item : list) {
-    TRY(Fields fields, Fields::of(item, "layers"));
+    TRY(JsonFields fields, JsonFields::of(item, "layers"));
     LayerManifest layer;
     TRY(layer.workspace, fields.text("workspace"));
     TRY(layer.entries, fields.integer("entries"));
@@ -79,7 +78,7 @@ Result<std::vector<LayerManifest>> decode_layers(const json::array& list) {
 Result<std::vector<StateKind>> decode_state(const json::array& list) {
   std::vector<StateKind> state;
   for (const json::value& item : list) {
-    TRY(const std::string_view word, authority::json_text(item, "state"));
+    TRY(const std::string_view word, json_text(item, "state"));
     TRY(const StateKind kind, parse_state_kind(word));
     state.push_back(kind);
   }
@@ -88,7 +87,7 @@ Result<std::vector<StateKind>> decode_state(const json::array& list) {
 
 Result<std::optional<plan::PolicyMark>> decode_policy(const json::value* value) {
   if (value == nullptr || value->is_null()) return std::optional<plan::PolicyMark>();
-  TRY(Fields fields, Fields::of(*value, "policy"));
+  TRY(JsonFields fields, JsonFields::of(*value, "policy"));
   plan::PolicyMark mark;
   TRY(mark.name, fields.text("name"));
   TRY(mark.digest, fields.text("digest"));
@@ -96,7 +95,7 @@ Result<std::optional<plan::PolicyMark>> decode_policy(const json::value* value) 
   return std::optional<plan::PolicyMark>(std::move(mark));
 }
 
-Result<Snapshot> decode_fields(Fields& fields) {
+Result<Snapshot> decode_fields(JsonFields& fields) {
   TRY(const std::uint64_t version, fields.integer("version"));
   if (version != kVersion) {
     return fail(Code::Unsupported, "a snapshot of version {}; this program knows {}", version,
@@ -160,8 +159,8 @@ Result<std::string> encode_snapshot(const Snapshot& snapshot) {
 
 Result<Snapshot> decode_snapshot(std::string_view text) {
   TRY(const json::value value,
-      authority::parse_strict_json(text, {.max_bytes = kMaxSnapshotBytes, .max_depth = kDeepest}));
-  TRY(Fields fields, Fields::of(value, "snapshot"));
+      parse_strict_json(text, {.max_bytes = kMaxSnapshotBytes, .max_depth = kDeepest}));
+  TRY(JsonFields fields, JsonFields::of(value, "snapshot"));
   // Boost.JSON throws for a missing key and a wrong type in the part about the request.
   try {
     return decode_fields(fields);

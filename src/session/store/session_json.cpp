@@ -1,6 +1,7 @@
 #include "session/store/session_json.h"
 
 #include "authority/json_codec.h"
+#include "base/strict_json.h"
 
 #include <boost/json.hpp>
 
@@ -326,7 +327,7 @@ Result<std::string> encode_record(const SessionRecord& record) {
 Result<SessionRecord> decode_record(std::string_view text) {
   // Boost.JSON throws for a missing key and a wrong type; both mean that somebody else wrote this.
   try {
-    const json::value parsed = json::parse(json::string_view(text.data(), text.size()));
+    TRY(const json::value parsed, parse_strict_json(text, kAnyLength));
     const json::object& object = parsed.as_object();
     if (json::value_to<std::int64_t>(object.at("version")) != kVersion) {
       return fail(Code::Unsupported, "a session record of another version");

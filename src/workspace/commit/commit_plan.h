@@ -8,7 +8,7 @@
 
 #include "workspace/diff/change.h"
 #include "workspace/layer/journal.h"
-#include "workspace/tree/glob.h"
+#include "workspace/tree/path_glob.h"
 
 namespace glovebox::workspace {
 

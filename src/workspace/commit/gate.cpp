@@ -1,5 +1,6 @@
 #include "workspace/commit/gate.h"
 
+#include "base/strict_json.h"
 #include "workspace/git/git_config.h"
 #include "workspace/tree/printable.h"
 
@@ -110,12 +111,11 @@ bool is_at_place(const Change& change, std::string_view place) {
 // The values of some top keys of a JSON object, as text; a key that is missing is null.
 Result<std::string> json_values(const std::string& text, const std::vector<std::string>& keys) {
   if (text.empty()) return json_values("{}", keys);
-  boost::system::error_code problem;
-  const auto value = boost::json::parse(text, problem);
-  if (problem || !value.is_object()) return fail(Code::Invalid, "it is no JSON object");
+  const auto value = parse_strict_json(text, kAnyLength);
+  if (!value || !value->is_object()) return fail(Code::Invalid, "it is no JSON object");
   boost::json::array values;
   for (const std::string& key : keys) {
-    const auto* found = value.get_object().if_contains(key);
+    const auto* found = value->get_object().if_contains(key);
     values.push_back(found == nullptr ? boost::json::value() : *found);
   }
   return boost::json::serialize(values);
@@ -232,8 +232,9 @@ class Judge {
     };
     const auto new_values = values_of(after());
     if (!new_values) return fmt::format("{} ({})", rule.why, new_values.error().message);
-    auto old_values = values_of(before());
-    if (!old_values) old_values = json_values("", rule.keys);  // then nothing was obeyed
+    // Other readers take documents that this one does not: what was obeyed before cannot be told.
+    const auto old_values = values_of(before());
+    if (!old_values) return fmt::format("{} (before, {})", rule.why, old_values.error().message);
     return given(*old_values != *new_values, rule);
   }
 

@@ -5,7 +5,7 @@
 // error, so that a typing mistake cannot quietly open the gate.
 #pragma once
 
-#include "workspace/tree/glob.h"
+#include "workspace/tree/path_glob.h"
 
 #include <cstdint>
 #include <string>

@@ -354,6 +354,20 @@ TEST_F(Gate, APackageIsHeldForItsHooksOnly) {
   EXPECT_THAT(rules_that_hold(change), ElementsAre("package-hooks"));
 }
 
+// Readers disagree on which of two equal keys counts.
+TEST_F(Gate, APackageWithADoubledKeyIsHeld) {
+  Change change = added_file("package.json");
+  change.kind = ChangeKind::Modified;
+  change.before = change.after;
+  const std::string doubled = R"({"lint-staged": {"*.js": "evil"}, "lint-staged": {}})";
+  before = R"({"lint-staged": {}})";
+  after = doubled;
+  EXPECT_THAT(rules_that_hold(change), ElementsAre("package-hooks"));
+  before = doubled;
+  after = "{}";
+  EXPECT_THAT(rules_that_hold(change), ElementsAre("package-hooks"));
+}
+
 TEST_F(Gate, AModuleIsHeldBesideItsSource) {
   EXPECT_THAT(rules_that_hold(added_file("src/app.so")), IsEmpty());
   sources = {"src/app.py"};

@@ -1,4 +1,4 @@
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 #include "workspace/diff/diff.h"
 #include "workspace/tree/printable.h"
 
@@ -11,7 +11,7 @@ namespace json = boost::json;
 
 void put_text(json::object& out, const std::string& name, const std::string& bytes) {
   const std::string shown = printable(bytes);
-  const bool is_exact = authority::is_plain_text(bytes);
+  const bool is_exact = is_plain_text(bytes);
   out[name] = is_exact ? bytes : shown;
   if (!is_exact) out[name + "_hex"] = to_hex(bytes);
 }

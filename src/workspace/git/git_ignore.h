@@ -4,7 +4,7 @@
 // list (core.excludesFile) is not read.
 #pragma once
 
-#include "workspace/tree/glob.h"
+#include "workspace/tree/path_glob.h"
 
 #include <functional>
 #include <map>

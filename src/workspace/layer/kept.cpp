@@ -1,7 +1,7 @@
 #include "workspace/layer/kept.h"
 
-#include "authority/strict_json.h"
 #include "base/file.h"
+#include "base/strict_json.h"
 #include "workspace/tree/printable.h"
 #include "workspace/tree/private_files.h"
 
@@ -31,8 +31,8 @@ Result<std::optional<Kept>> read_kept(const Layer& layer) {
   const auto text = read_file_at(layer.dir(), kKept);
   if (!text && text.error().os_errno == ENOENT) return std::optional<Kept>();
   if (!text) return unexpected(text.error());
-  TRY(const json::value value, authority::parse_strict_json(*text));
-  TRY(authority::Fields fields, authority::Fields::of(value, kKept));
+  TRY(const json::value value, parse_strict_json(*text));
+  TRY(JsonFields fields, JsonFields::of(value, kKept));
   TRY(const std::uint64_t version, fields.integer("version"));
   if (version != 1) return fail(Code::Unsupported, "{}: unknown version", kKept);
   Kept kept;

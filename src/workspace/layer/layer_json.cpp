@@ -1,6 +1,6 @@
 #include "workspace/layer/layer_json.h"
 
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 #include "workspace/tree/printable.h"
 
 #include <algorithm>
@@ -10,7 +10,6 @@ namespace glovebox::workspace {
 namespace {
 
 namespace json = boost::json;
-using authority::Fields;
 
 constexpr std::size_t kLargestRecord = std::size_t{256} << 20;
 constexpr std::size_t kLongestId = 64;
@@ -25,7 +24,7 @@ Result<std::int64_t> parse_signed(std::string_view text) {
   return value;
 }
 
-Result<std::int64_t> signed_field(Fields& fields, std::string_view name) {
+Result<std::int64_t> signed_field(JsonFields& fields, std::string_view name) {
   TRY(const std::string_view text, fields.text(name));
   return parse_signed(text);
 }
@@ -40,7 +39,7 @@ Result<KnownNodes> decode_known(const json::array& array) {
   KnownNodes known;
   known.reserve(array.size());
   for (const json::value& item : array) {
-    TRY(const std::string_view line, authority::json_text(item, "known"));
+    TRY(const std::string_view line, json_text(item, "known"));
     const std::size_t first = line.find(' ');
     const std::size_t second = first == std::string_view::npos ? first : line.find(' ', first + 1);
     if (second == std::string_view::npos) return fail(Code::Invalid, "a broken line in known");
@@ -81,7 +80,7 @@ Result<std::vector<std::string>> decode_below(const json::value& value) {
   if (!value.is_array()) return fail(Code::Invalid, "layer.json: below is no list");
   std::vector<std::string> ids;
   for (const json::value& item : value.get_array()) {
-    TRY(const std::string_view id, authority::json_text(item, "below"));
+    TRY(const std::string_view id, json_text(item, "below"));
     if (!is_layer_id(id)) return fail(Code::Invalid, "layer.json: not the id of a layer");
     ids.emplace_back(id);
   }
@@ -89,8 +88,8 @@ Result<std::vector<std::string>> decode_below(const json::value& value) {
 }
 
 Result<LayerFacts> decode_facts(std::string_view text) {
-  TRY(const json::value value, authority::parse_strict_json(text));
-  TRY(Fields fields, Fields::of(value, "layer.json"));
+  TRY(const json::value value, parse_strict_json(text));
+  TRY(JsonFields fields, JsonFields::of(value, "layer.json"));
   LayerFacts facts;
   TRY(const std::uint64_t version, fields.integer("version"));
   TRY(const std::string_view mode, fields.text("mode"));
@@ -133,8 +132,8 @@ std::string encode_base(const Base& base) {
 
 Result<Base> decode_base(std::string_view text) {
   TRY(const json::value value,
-      authority::parse_strict_json(text, {.max_bytes = kLargestRecord, .max_depth = 3}));
-  TRY(Fields fields, Fields::of(value, "base.json"));
+      parse_strict_json(text, {.max_bytes = kLargestRecord, .max_depth = 3}));
+  TRY(JsonFields fields, JsonFields::of(value, "base.json"));
   Base base;
   TRY(base.stamp.start, signed_field(fields, "start"));
   TRY(base.stamp.clock_minus_boot, signed_field(fields, "clock_minus_boot"));

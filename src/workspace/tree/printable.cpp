@@ -1,6 +1,8 @@
 #include "workspace/tree/printable.h"
 
-#include "authority/plain_text.h"
+#include "base/utf8.h"
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <iterator>
@@ -13,17 +15,7 @@ enum class Tab { Kept, Escaped };
 
 // The length of the UTF-8 sequence that starts here, 0 when there is none.
 std::size_t sequence_length(std::string_view bytes) {
-  const auto lead = static_cast<unsigned char>(bytes[0]);
-  std::size_t length = 1;
-  if (lead >= 0xf0) {
-    length = 4;
-  } else if (lead >= 0xe0) {
-    length = 3;
-  } else if (lead >= 0xc0) {
-    length = 2;
-  }
-  if (bytes.size() < length || !authority::is_utf8(bytes.substr(0, length))) return 0;
-  return length;
+  return static_cast<unsigned char>(bytes[0]) < 0x80 ? 1 : utf8_length(bytes);
 }
 
 std::uint32_t code_point(std::string_view sequence) {

@@ -1,9 +1,9 @@
 // Patterns for paths: `*` and `?` within a name, `[a-z]` classes, `**` for any number of names.
 //
-// Matching works by name, takes time in proportion to path times pattern whatever either holds (a
-// hostile path cannot make it explode), and knows no escape character.
+// Matching works by name and knows no escape character; its time is bounded (base/glob.h).
 #pragma once
 
+#include "base/glob.h"
 #include "base/result.h"
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace glovebox::workspace {
 
-enum class Case : unsigned char { Exact, Folded };  // Folded: ASCII letters compare equal
+using Case = GlobCase;
 
 class Glob {
  public:
@@ -42,6 +42,7 @@ class Glob {
 
   std::string pattern_;
   std::vector<std::string> parts_;
+  GlobPath path_;
   Case letters_ = Case::Exact;
 };
 

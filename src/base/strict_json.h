@@ -1,4 +1,4 @@
-// JSON read strictly: for documents in which every byte can grant authority.
+// The JSON reader of the product.
 //
 // Refused besides bad syntax: text over the bound, nesting over the bound, and an object that has
 // the same key twice. Parsers disagree on which of two counts, so a document with both would mean
@@ -16,25 +16,33 @@
 #include <string>
 #include <string_view>
 
-namespace glovebox::authority {
+namespace glovebox {
+
+enum class JsonForm : std::uint8_t {
+  Plain,
+  WithComments,  // and with commas at the end of a list, as editors write their settings
+};
 
 struct JsonBounds {
   std::size_t max_bytes = std::size_t{4} << 20;
   std::size_t max_depth = 8;
+  JsonForm form = JsonForm::Plain;
 };
+// For text whose length was bounded where it was received or written.
+inline constexpr JsonBounds kAnyLength{.max_bytes = SIZE_MAX, .max_depth = 32};
 
 Result<boost::json::value> parse_strict_json(std::string_view text, JsonBounds bounds = {});
 
 // Reads the fields of one object by name and type, and refuses those that were not asked for.
 //
-//   TRY(Fields fields, Fields::of(value, "rule"));
+//   TRY(JsonFields fields, JsonFields::of(value, "rule"));
 //   TRY(std::string_view path, fields.text("path"));
 //   TRY_VOID(fields.finish());
 //
 // The object must outlive the reader. Every message starts with `what`.
-class Fields {
+class JsonFields {
  public:
-  static Result<Fields> of(const boost::json::value& value, std::string what);
+  static Result<JsonFields> of(const boost::json::value& value, std::string what);
 
   // A field that must be there and have the type. Integers are exact: 443.0 is none.
   Result<std::string_view> text(std::string_view name);
@@ -49,7 +57,7 @@ class Fields {
   Result<void> finish() const;
 
  private:
-  Fields(const boost::json::object& object, std::string what)
+  JsonFields(const boost::json::object& object, std::string what)
       : object_(&object), what_(std::move(what)) {}
 
   Result<const boost::json::value*> required(std::string_view name);
@@ -63,4 +71,4 @@ class Fields {
 Result<std::string_view> json_text(const boost::json::value& value, std::string_view what);
 Result<std::uint64_t> json_integer(const boost::json::value& value, std::string_view what);
 
-}  // namespace glovebox::authority
+}  // namespace glovebox

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace glovebox::authority {
+namespace glovebox {
 
 // Well-formed UTF-8: no overlong forms, no surrogates, nothing past U+10FFFF.
 bool is_utf8(std::string_view text);
@@ -22,4 +22,4 @@ std::string one_line(std::string_view text);
 // after 96 bytes. A message built with it stays one line whatever an attacker put in.
 std::string quoted(std::string_view text);
 
-}  // namespace glovebox::authority
+}  // namespace glovebox

@@ -1,4 +1,4 @@
-#include "workspace/tree/glob.h"
+#include "workspace/tree/path_glob.h"
 
 #include <gtest/gtest.h>
 

@@ -1,17 +1,26 @@
-#include "guest/protocol/pipes.h"
+#include "base/pipe.h"
 
 #include <array>
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-namespace glovebox::guest {
+namespace glovebox {
 
 Result<Pipe> open_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_os(errno, "make a pipe");
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Result<SocketPair> open_socket_pair(int type) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return fail_os(errno, "make a pair of sockets");
+  }
+  return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 Result<void> set_nonblocking(BorrowedFd fd) {
@@ -28,4 +37,4 @@ Result<UniqueFd> duplicate_fd(BorrowedFd fd) {
   return copy;
 }
 
-}  // namespace glovebox::guest
+}  // namespace glovebox

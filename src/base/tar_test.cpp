@@ -1,4 +1,4 @@
-#include "guest/files/tar_format.h"
+#include "base/tar.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace glovebox::guest {
+namespace glovebox {
 namespace {
 
 TarBlock block_at(std::string_view bytes, std::size_t at) {
@@ -17,9 +17,9 @@ TarBlock block_at(std::string_view bytes, std::size_t at) {
 
 TEST(TarFormat, ShortMemberIsOneBlock) {
   TarMember member{TarMember::Kind::Symlink, "a/b", "target", 0777, 0, 1'700'000'000};
-  const std::string bytes = format_member(member);
+  const std::string bytes = format_tar_member(member);
   ASSERT_EQ(bytes.size(), kTarBlock);
-  const auto header = parse_header(block_at(bytes, 0));
+  const auto header = parse_tar_header(block_at(bytes, 0));
   ASSERT_TRUE(header && *header);
   EXPECT_EQ((*header)->type, '2');
   EXPECT_EQ((*header)->member.path, member.path);
@@ -32,12 +32,12 @@ TEST(TarFormat, LongPathsTravelInARecord) {
   for (std::size_t size = 90; size < 1100; size += 7) {
     TarMember member;
     member.path = std::string(size, 'p');
-    const std::string bytes = format_member(member);
+    const std::string bytes = format_tar_member(member);
     if (size <= 100) {
       EXPECT_EQ(bytes.size(), kTarBlock);
       continue;
     }
-    const auto pax = parse_header(block_at(bytes, 0));
+    const auto pax = parse_tar_header(block_at(bytes, 0));
     ASSERT_TRUE(pax && *pax);
     ASSERT_EQ((*pax)->type, 'x');
     TarOverrides overrides;
@@ -48,13 +48,14 @@ TEST(TarFormat, LongPathsTravelInARecord) {
 }
 
 TEST(TarFormat, DamageIsNoticed) {
-  const std::string bytes = format_member(TarMember{TarMember::Kind::File, "x", "", 0644, 5, 0});
+  const std::string bytes =
+      format_tar_member(TarMember{TarMember::Kind::File, "x", "", 0644, 5, 0});
   for (std::size_t at = 0; at < kTarBlock; at += 3) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
-    EXPECT_FALSE(parse_header(block_at(damaged, 0))) << at;
+    EXPECT_FALSE(parse_tar_header(block_at(damaged, 0))) << at;
   }
-  EXPECT_EQ(parse_header(TarBlock{}).value().has_value(), false);
+  EXPECT_EQ(parse_tar_header(TarBlock{}).value().has_value(), false);
 }
 
 TEST(TarFormat, MalformedRecordsAreRefused) {
@@ -77,15 +78,15 @@ TEST(TarFormat, PathsThatLeadOutAreRefused) {
 
 TEST(TarFormat, AnyBlockIsParsedOrRefused) {
   std::mt19937 random(7);  // NOLINT: the same blocks every time
-  const std::string seed = format_member(TarMember{TarMember::Kind::File, "x", "", 0644, 5, 0});
+  const std::string seed = format_tar_member(TarMember{TarMember::Kind::File, "x", "", 0644, 5, 0});
   for (int i = 0; i < 50'000; ++i) {
     TarBlock block = block_at(seed, 0);
     for (int n = 0; n < 4; ++n) block.at(random() % block.size()) = static_cast<char>(random());
-    (void)parse_header(block);
+    (void)parse_tar_header(block);
     TarOverrides overrides;
     (void)parse_pax(std::string_view(block.data(), block.size()), overrides);
   }
 }
 
 }  // namespace
-}  // namespace glovebox::guest
+}  // namespace glovebox

@@ -1,11 +1,11 @@
-#include "guest/files/tar_format.h"
+#include "base/tar.h"
 
 #include <algorithm>
 #include <charconv>
 #include <numeric>
 #include <span>
 
-namespace glovebox::guest {
+namespace glovebox {
 namespace {
 
 // Where the fields of a header lie.
@@ -25,6 +25,7 @@ constexpr Field kLink{157, 100};
 constexpr Field kMagic{257, 8};
 constexpr Field kPrefix{345, 155};
 constexpr std::string_view kUstar("ustar\00000", 8);
+constexpr std::uint64_t kLargestOctal = 077777777777;  // eleven digits
 
 void put_text(TarBlock& block, Field field, std::string_view text) {
   std::ranges::copy(text.substr(0, field.size), block.begin() + static_cast<long>(field.at));
@@ -100,9 +101,10 @@ std::string format_block(const TarMember& member, char type) {
   put_octal(block, kMode, member.mode & 07777U);
   put_octal(block, kUid, 0);
   put_octal(block, kGid, 0);
-  put_octal(block, kSize, std::min<std::uint64_t>(member.size, 077777777777ULL));
+  put_octal(block, kSize, std::min(member.size, kLargestOctal));
+  const auto latest = static_cast<std::int64_t>(kLargestOctal);
   put_octal(block, kModified,
-            member.modified < 0 ? 0 : static_cast<std::uint64_t>(member.modified));
+            static_cast<std::uint64_t>(std::clamp<std::int64_t>(member.modified, 0, latest)));
   block.at(kType) = type;
   put_text(block, kLink, member.target);
   put_text(block, kMagic, kUstar);
@@ -125,11 +127,11 @@ char type_of(TarMember::Kind kind) {
 
 std::size_t tar_padding(std::uint64_t size) { return (kTarBlock - size % kTarBlock) % kTarBlock; }
 
-std::string format_member(const TarMember& member) {
+std::string format_tar_member(const TarMember& member) {
   std::string records;
   if (member.path.size() > kName.size) records += pax_record("path", member.path);
   if (member.target.size() > kLink.size) records += pax_record("linkpath", member.target);
-  if (member.size > 077777777777ULL) records += pax_record("size", fmt::format("{}", member.size));
+  if (member.size > kLargestOctal) records += pax_record("size", fmt::format("{}", member.size));
   std::string blocks;
   if (!records.empty()) {
     TarMember pax;
@@ -141,7 +143,7 @@ std::string format_member(const TarMember& member) {
   return blocks + format_block(member, type_of(member.kind));
 }
 
-Result<std::optional<TarHeader>> parse_header(const TarBlock& block) {
+Result<std::optional<TarHeader>> parse_tar_header(const TarBlock& block) {
   if (std::ranges::all_of(block, [](char c) { return c == '\0'; })) return std::nullopt;
   TRY(const std::uint64_t sum, number_in(block, kChecksum));
   if (sum != checksum_of(block)) return fail(Code::Invalid, "a damaged header in an archive");
@@ -211,4 +213,4 @@ Result<std::string> clean_member_path(std::string_view path) {
   return clean;
 }
 
-}  // namespace glovebox::guest
+}  // namespace glovebox

@@ -1,6 +1,6 @@
-#include "authority/strict_json.h"
+#include "base/strict_json.h"
 
-#include "authority/plain_text.h"
+#include "base/plain_text.h"
 
 #include <boost/json/basic_parser_impl.hpp>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace glovebox::authority {
+namespace glovebox {
 namespace {
 
 namespace json = boost::json;
@@ -88,6 +88,8 @@ Result<json::value> parse_strict_json(std::string_view text, JsonBounds bounds) 
   }
   json::parse_options options;
   options.max_depth = bounds.max_depth;
+  options.allow_comments = bounds.form == JsonForm::WithComments;
+  options.allow_trailing_commas = bounds.form == JsonForm::WithComments;
   TRY_VOID(refuse_double_keys(text, options));
   json::error_code error;
   json::value value = json::parse(json::string_view(text.data(), text.size()), error, {}, options);
@@ -95,55 +97,55 @@ Result<json::value> parse_strict_json(std::string_view text, JsonBounds bounds) 
   return value;
 }
 
-Result<Fields> Fields::of(const json::value& value, std::string what) {
+Result<JsonFields> JsonFields::of(const json::value& value, std::string what) {
   const json::object* object = value.if_object();
   if (object == nullptr) return fail(Code::Invalid, "{}: must be an object", what);
-  return Fields(*object, std::move(what));
+  return JsonFields(*object, std::move(what));
 }
 
-const json::value* Fields::find(std::string_view name) {
+const json::value* JsonFields::find(std::string_view name) {
   asked_for_.insert(name);
   return object_->if_contains(json::string_view(name.data(), name.size()));
 }
 
-Result<const json::value*> Fields::required(std::string_view name) {
+Result<const json::value*> JsonFields::required(std::string_view name) {
   const json::value* value = find(name);
   if (value == nullptr) return fail(Code::Invalid, "{}: '{}' is missing", what_, name);
   return value;
 }
 
-Result<std::string_view> Fields::text(std::string_view name) {
+Result<std::string_view> JsonFields::text(std::string_view name) {
   TRY(const json::value* value, required(name));
   return json_text(*value, fmt::format("{}: '{}'", what_, name));
 }
 
-Result<std::uint64_t> Fields::integer(std::string_view name) {
+Result<std::uint64_t> JsonFields::integer(std::string_view name) {
   TRY(const json::value* value, required(name));
   return json_integer(*value, fmt::format("{}: '{}'", what_, name));
 }
 
-Result<const json::array*> Fields::array(std::string_view name) {
+Result<const json::array*> JsonFields::array(std::string_view name) {
   TRY(const json::value* value, required(name));
   const json::array* array = value->if_array();
   if (array == nullptr) return fail(Code::Invalid, "{}: '{}' must be a list", what_, name);
   return array;
 }
 
-Result<const json::object*> Fields::object(std::string_view name) {
+Result<const json::object*> JsonFields::object(std::string_view name) {
   TRY(const json::value* value, required(name));
   const json::object* object = value->if_object();
   if (object == nullptr) return fail(Code::Invalid, "{}: '{}' must be an object", what_, name);
   return object;
 }
 
-Result<bool> Fields::boolean(std::string_view name) {
+Result<bool> JsonFields::boolean(std::string_view name) {
   TRY(const json::value* value, required(name));
   const bool* boolean = value->if_bool();
   if (boolean == nullptr) return fail(Code::Invalid, "{}: '{}' must be a boolean", what_, name);
   return *boolean;
 }
 
-Result<void> Fields::finish() const {
+Result<void> JsonFields::finish() const {
   for (const json::key_value_pair& field : *object_) {
     const std::string_view name(field.key().data(), field.key().size());
     if (!asked_for_.contains(name)) {
@@ -168,4 +170,4 @@ Result<std::uint64_t> json_integer(const json::value& value, std::string_view wh
   return static_cast<std::uint64_t>(*number);
 }
 
-}  // namespace glovebox::authority
+}  // namespace glovebox
