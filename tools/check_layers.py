@@ -30,7 +30,7 @@ workspace/tree workspace/git workspace/layer workspace/diff workspace/commit
 request
 checkpoint
 egress/kernel egress/rules egress/dns egress
-python/host python/repl python/channel python
+python python/host python/repl python/channel
 session/store session/box session/python session/prepare session/state session/manager
 library
 observe

@@ -31,7 +31,6 @@ class Stream {
     tls_ = std::make_unique<Tls>(socket_, context);
     return *tls_;
   }
-  bool has_tls() const { return tls_ != nullptr; }
 
   template <class Buffers, class Token>
   auto async_read_some(const Buffers& buffers, Token&& token) {

@@ -1,7 +1,6 @@
 #include "mcp/rpc.h"
 
 #include "mcp/repl/repl_output.h"
-#include "mcp/repl/worker_frames.h"
 
 #include <gtest/gtest.h>
 
@@ -43,22 +42,6 @@ TEST(LineSplitter, SkipsALineThatIsTooLongAndGoesOn) {
   }
   EXPECT_EQ(lines, (std::vector<std::string>{"abc", "12345"}));
   EXPECT_EQ(skipped, 1);
-}
-
-TEST(Frames, AreReadAsTheyComeAndBounded) {
-  FrameReader reader;
-  const std::string bytes = encode_frame('O', "text") + encode_frame('R', "");
-  for (const char each : bytes.substr(0, bytes.size() - 1)) reader.feed(std::string_view(&each, 1));
-  EXPECT_EQ((*reader.next())->payload, "text");
-  EXPECT_FALSE(*reader.next());
-  reader.feed(bytes.substr(bytes.size() - 1));
-  EXPECT_EQ((*reader.next())->kind, FrameKind::Ready);
-  FrameReader unknown;
-  unknown.feed("?");
-  EXPECT_FALSE(unknown.next());
-  FrameReader huge;
-  huge.feed(std::string("O\xff\xff\xff\x7f", 5));
-  EXPECT_FALSE(huge.next());
 }
 
 TEST(Utf8Cleaner, HoldsWhatIsCutAndReplacesWhatIsNoText) {

@@ -1,6 +1,6 @@
 #include "plan/flat_plan.h"
 
-#include "plan/example_spec.h"
+#include "plan/example_spec_test_support.h"
 
 #include <gtest/gtest.h>
 

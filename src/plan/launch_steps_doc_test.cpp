@@ -1,7 +1,7 @@
 // docs/reference/launch-steps.md says why each step stands where it stands. It can only be right
 // while it names the steps that exist, in the order in which they run.
 #include "base/file.h"
-#include "plan/example_spec.h"
+#include "plan/example_spec_test_support.h"
 #include "plan/launch_plan.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include "plan/lower.h"
 
-#include "plan/example_spec.h"
+#include "plan/example_spec_test_support.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

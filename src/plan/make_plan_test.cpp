@@ -1,6 +1,6 @@
 #include "plan/make_plan.h"
 
-#include "plan/example_spec.h"
+#include "plan/example_spec_test_support.h"
 #include "plan/flat_plan.h"
 
 #include <gmock/gmock.h>

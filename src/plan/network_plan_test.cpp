@@ -1,5 +1,5 @@
-#include "plan/example_spec.h"
-#include "plan/filter/filter_evaluate.h"
+#include "plan/example_spec_test_support.h"
+#include "plan/filter/filter_evaluate_test_support.h"
 #include "plan/filter/filter_rules.h"
 #include "plan/landlock.h"
 #include "plan/parts.h"

@@ -3,8 +3,8 @@
 // when it is written down and read again.
 #include "mcp/profile/codex_state.h"
 #include "mcp/repl/repl_output.h"
-#include "mcp/repl/worker_frames.h"
 #include "mcp/rpc.h"
+#include "python/channel/python_message.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   LineSplitter lines(4096);
   lines.feed(bytes, take_line, [] {});
-  FrameReader frames;
+  glovebox::session::ReplFrameReader frames;
   frames.feed(bytes);
   while (true) {
     const auto frame = frames.next();

@@ -7,7 +7,7 @@
 #include "fuzz/plan_properties.h"
 
 #include "base/file.h"
-#include "plan/example_spec.h"
+#include "plan/example_spec_test_support.h"
 #include "plan/flat_plan.h"
 
 #include <gtest/gtest.h>

@@ -164,19 +164,5 @@ TEST_F(LayerTest, ALayerIsMadeAfterTheNewestWhateverTheClockSays) {
   EXPECT_EQ(list_layers(root())->front().id, last->facts().id);
 }
 
-TEST_F(LayerTest, RecordedDirectoriesSettleDoubts) {
-  fs::create_directories(origin() / "s");
-  write_file(origin() / "s/f", "f\n");
-  begin();
-  ASSERT_TRUE(record_directories(layer()));
-  wait_for_tick();
-  write_file(origin() / "mine", "");    // both the root and s change,
-  write_file(origin() / "s/mine", "");  // so that without the record s would be doubtful
-  fs::create_directory(upper() / "s");
-  write_file(upper() / "s/f", "box\n");
-  EXPECT_FALSE(commit_all().is_refused());
-  EXPECT_EQ(read_text(origin() / "s/f"), "box\n");
-}
-
 }  // namespace
 }  // namespace glovebox::workspace::test

@@ -1,7 +1,7 @@
 // Python: one process in the box, which executes cells as they come.
 #include "async/event.h"
 #include "mcp/repl/worker.h"
-#include "mcp/repl/worker_frames.h"
+#include "python/channel/python_message.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -25,6 +25,23 @@ exec "$1" -u -c "$boot" "$source")";
 constexpr const char* kBoot =
     "import sys; exec(compile(sys.argv.pop(), '<glovebox>', 'exec'), {'__name__': 'glovebox'})";
 
+using python::Order;
+using python::ReplWord;
+
+// worker.py has none of the protocol's numbers: these lines come before it.
+std::string worker_program() {
+  const auto number = [](auto kind) { return static_cast<unsigned>(kind); };
+  return fmt::format(
+      "HEADER = {}; MOST_TEXT = {}; MOST_IMAGE = {}\n"
+      "CODE = {}; INPUT = {}; INTERRUPT = {}; QUIT = {}\n"
+      "READY = {}; OVER = {}; OUTPUT = {}; ERROR = {}; IMAGE = {}; INPUT_WAIT = {}; BYE = {}\n{}",
+      python::kHeaderSize, python::kMaxReplText, python::kMaxReplImage, number(Order::Operation),
+      number(Order::Post), number(Order::Cancel), number(Order::End), number(ReplWord::Ready),
+      number(ReplWord::Over), number(ReplWord::Output), number(ReplWord::Error),
+      number(ReplWord::Image), number(ReplWord::InputWait), number(ReplWord::Bye),
+      python_worker_source());
+}
+
 // So long an interpreter may take to say its first word.
 constexpr std::chrono::seconds kPatience{60};
 
@@ -41,7 +58,7 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
 
   asio::awaitable<Result<void>> start() override {
     session::RunRequest request;
-    request.argv = {"/bin/sh", "-c", kStarter, "sh", kBoot, std::string(python_worker_source())};
+    request.argv = {"/bin/sh", "-c", kStarter, "sh", kBoot, worker_program()};
     for (const std::string& each : interpreters_) request.argv.push_back(each);
     request.input = guest::RunInput::Streamed;
     auto run = co_await box_->start(std::move(request));
@@ -63,15 +80,15 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
   }
 
   asio::awaitable<Result<void>> run(std::string code) override {
-    co_return co_await send('C', std::move(code));
+    co_return co_await send(Order::Operation, std::move(code));
   }
   asio::awaitable<Result<void>> send_input(std::string text) override {
-    co_return co_await send('S', std::move(text));
+    co_return co_await send(Order::Post, std::move(text));
   }
   void interrupt() override {
-    asio::co_spawn(loop_, tell(shared_from_this(), 'I'), asio::detached);
+    asio::co_spawn(loop_, tell(shared_from_this(), Order::Cancel), asio::detached);
   }
-  asio::awaitable<void> ask_to_end() override { co_await tell(shared_from_this(), 'Q'); }
+  asio::awaitable<void> ask_to_end() override { co_await tell(shared_from_this(), Order::End); }
   void close() override { is_closed_ = true; }
 
  private:
@@ -87,9 +104,13 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
     PythonWorker& worker;
   };
 
-  asio::awaitable<Result<void>> send(char kind, std::string payload) {
+  asio::awaitable<Result<void>> send(Order order, std::string payload) {
     if (is_over_) co_return fail(Code::Os, "the interpreter has ended");
-    outbox_ += encode_frame(kind, payload);
+    if (payload.size() > python::kMaxMessage) {
+      co_return fail(Code::Invalid, "the interpreter takes at most {} bytes", python::kMaxMessage);
+    }
+    outbox_ += session::encode_order(order, /*cell=*/0,
+                                     {session::PythonMessage::Form::Text, std::move(payload)});
     if (is_sending_) co_return Result<void>();  // whoever is at it goes on with this
     is_sending_ = true;
     Result<void> sent;
@@ -101,10 +122,10 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
     co_return sent;
   }
 
-  static asio::awaitable<void> tell(std::shared_ptr<PythonWorker> self, char kind) {
+  static asio::awaitable<void> tell(std::shared_ptr<PythonWorker> self, Order order) {
     // One that cannot be told any more is ending, and that is reported by itself.
     std::string nothing;
-    (void)co_await self->send(kind, std::move(nothing));
+    (void)co_await self->send(order, std::move(nothing));
   }
 
   static asio::awaitable<void> follow(std::shared_ptr<PythonWorker> self) {
@@ -126,23 +147,24 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
   Result<void> take_frames(std::string_view bytes) {
     frames_.feed(bytes);
     while (!is_over_) {
-      TRY(const std::optional<WorkerFrame> frame, frames_.next());
+      TRY(const std::optional<session::ReplFrame> frame, frames_.next());
       if (!frame) return {};
       take_frame(*frame);
     }
     return {};
   }
 
-  void take_frame(const WorkerFrame& frame) {
-    if (is_closed_ && frame.kind != FrameKind::Over) return;
-    switch (frame.kind) {
-      case FrameKind::Output: return events_.on_text(TextStream::Output, frame.payload);
-      case FrameKind::Error: return events_.on_text(TextStream::Error, frame.payload);
-      case FrameKind::Image: return events_.on_image(frame.payload);
-      case FrameKind::InputWait: return events_.on_input_wait(frame.payload);
-      case FrameKind::Bye: says_bye_ = true; return;
-      case FrameKind::Ready: return take_ready();
-      case FrameKind::Over: return finish(end_notice(frame.payload));
+  void take_frame(const session::ReplFrame& frame) {
+    if (is_closed_ && frame.word != ReplWord::Over) return;
+    const std::string& payload = frame.message.bytes;
+    switch (frame.word) {
+      case ReplWord::Output: return events_.on_text(TextStream::Output, payload);
+      case ReplWord::Error: return events_.on_text(TextStream::Error, payload);
+      case ReplWord::Image: return events_.on_image(payload);
+      case ReplWord::InputWait: return events_.on_input_wait(payload);
+      case ReplWord::Bye: says_bye_ = true; return;
+      case ReplWord::Ready: return take_ready();
+      case ReplWord::Over: return finish(end_notice(payload));
     }
   }
 
@@ -178,7 +200,7 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
   session::Wakeup started_;
   asio::steady_timer patience_;
   std::shared_ptr<session::LiveRun> run_;
-  FrameReader frames_;
+  session::ReplFrameReader frames_;
   std::string outbox_;
   bool is_sending_ = false;
   std::string first_words_;

@@ -110,7 +110,6 @@ class OutputLog {
 
   void add_text(TextStream stream, std::string_view bytes);
   void add_image(std::string png);
-  bool has_something() const { return !items_.empty() || chars_ > 0; }
   // The last line with something in it, for progress.
   std::string last_line() const;
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/filter/filter.h"
-#include "plan/filter/filter_evaluate.h"
+#include "plan/filter/filter_evaluate_test_support.h"
 #include "plan/filter/filter_rules.h"
 
 #include <gtest/gtest.h>

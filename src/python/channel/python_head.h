@@ -1,5 +1,5 @@
-// Members of a message's head as the channel reads them: strings, ids, and how much of a name is
-// kept.
+// Members of a message as the supervisor reads them: strings, numbers, ids, and how much of a name
+// is kept.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -16,8 +16,9 @@ namespace glovebox::session {
 inline constexpr std::size_t kMostName = 256;
 inline constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;
 
-// Empty when it is no string, or not there.
-std::string text_of(const boost::json::object& object, std::string_view key);
+// What a member holds; nothing, or empty, when it is not there or is something else.
+std::string text_at(const boost::json::object& object, std::string_view key);
+std::optional<std::int64_t> number_at(const boost::json::object& object, std::string_view key);
 // The member `id`: a whole number up to kMaxId.
 std::optional<std::uint64_t> id_of(const boost::json::object& object);
 

@@ -14,31 +14,19 @@ namespace glovebox::session {
 namespace {
 
 namespace json = boost::json;
+using python::MessageParts;
 
-constexpr std::size_t kHeader = 12;
 constexpr std::size_t kMostSpare = std::size_t{1} << 20;
-constexpr std::size_t kWholeDepth = kMaxPythonDepth + 4;  // the message around the value
-
-std::uint32_t get_u32(std::string_view at) {
-  std::uint32_t value = 0;
-  for (int i = 3; i >= 0; --i) {
-    value = (value << 8) | static_cast<unsigned char>(at[static_cast<std::size_t>(i)]);
-  }
-  return value;
-}
-
-void put_u32(std::string& out, std::size_t value) {
-  for (int i = 0; i < 4; ++i) out += static_cast<char>(value >> (8 * i));
-}
+constexpr std::size_t kWholeDepth = python::kMaxDepth + 4;  // the message around the value
 
 // Checks a message value by value and keeps the outermost level.
 class Scan {
  public:
   // Names that the parser wants. What bounds the message bounds these.
-  static constexpr std::size_t max_object_size = kMaxPythonMessage;
-  static constexpr std::size_t max_array_size = kMaxPythonMessage;
-  static constexpr std::size_t max_key_size = kMaxPythonMessage;
-  static constexpr std::size_t max_string_size = kMaxPythonMessage;
+  static constexpr std::size_t max_object_size = python::kMaxMessage;
+  static constexpr std::size_t max_array_size = python::kMaxMessage;
+  static constexpr std::size_t max_key_size = python::kMaxMessage;
+  static constexpr std::size_t max_string_size = python::kMaxMessage;
   using Problem = json::error_code;
   using Text = json::string_view;
 
@@ -167,23 +155,13 @@ bool Scan::keep(json::value value, Problem& problem) {
   return true;
 }
 
-// A message as its two parts. Code::Invalid for one that is cut short or too large.
-struct Parts {
-  std::string_view head;
-  std::size_t blob_bytes = 0;
-};
-
-Result<Parts> part(const PythonMessage& message) {
-  const std::string_view all = message.bytes;
-  if (all.size() > kMaxPythonMessage) {
-    return fail(Code::Invalid, "a message of more than {} bytes", kMaxPythonMessage);
+Result<MessageParts> split(const PythonMessage& message) {
+  if (message.bytes.size() > python::kMaxMessage) {
+    return fail(Code::Invalid, "a message of more than {} bytes", python::kMaxMessage);
   }
-  if (message.form == PythonMessage::Form::Text) return Parts{all, 0};
-  if (all.size() < 4 || get_u32(all) > all.size() - 4) {
-    return fail(Code::Invalid, "a binary message whose JSON is cut short");
-  }
-  const std::size_t size = get_u32(all);
-  return Parts{all.substr(4, size), all.size() - 4 - size};
+  const auto parts = python::split_message(message.bytes, message.form);
+  if (!parts) return fail(Code::Invalid, "a binary message whose JSON is cut short");
+  return *parts;
 }
 
 json::parse_options parse_options() {
@@ -192,14 +170,14 @@ json::parse_options parse_options() {
   return options;
 }
 
-Result<PythonHead> scan(const Parts& parts) {
-  json::basic_parser<Scan> parser(parse_options(), parts.blob_bytes);
+Result<PythonHead> scan(const MessageParts& parts) {
+  json::basic_parser<Scan> parser(parse_options(), parts.blobs.size());
   json::error_code problem;
   const std::size_t read =
-      parser.write_some(/*more=*/false, parts.head.data(), parts.head.size(), problem);
+      parser.write_some(/*more=*/false, parts.json.data(), parts.json.size(), problem);
   Scan& found = parser.handler();
   if (!found.complaint().empty()) return fail(Code::Invalid, "{}", found.complaint());
-  if (!problem && read < parts.head.size()) problem = json::error::extra_data;
+  if (!problem && read < parts.json.size()) problem = json::error::extra_data;
   if (problem) return fail(Code::Invalid, "a message that is no JSON: {}", problem.message());
   return PythonHead{found.take_members(), found.values()};
 }
@@ -207,13 +185,13 @@ Result<PythonHead> scan(const Parts& parts) {
 }  // namespace
 
 Result<PythonHead> read_head(const PythonMessage& message) {
-  TRY(const Parts parts, part(message));
+  TRY(const MessageParts parts, split(message));
   return scan(parts);
 }
 
 std::size_t json_size(const PythonMessage& message) {
-  const auto parts = part(message);
-  return parts ? parts->head.size() : 0;  // what is no message is not read
+  const auto parts = python::split_message(message.bytes, message.form);
+  return parts ? parts->json.size() : 0;  // what is no message is not read
 }
 
 asio::awaitable<Result<PythonHead>> read_head_aside(asio::thread_pool& pool,
@@ -227,39 +205,39 @@ asio::awaitable<Result<PythonHead>> read_head_aside(asio::thread_pool& pool,
 }
 
 Result<json::object> read_whole(const PythonMessage& message) {
-  TRY(const Parts parts, part(message));
+  TRY(const MessageParts parts, split(message));
   TRY(const PythonHead scanned, scan(parts));
   if (scanned.values > kMostWholeValues) {
     return fail(Code::Invalid, "a message of more than {} values", kMostWholeValues);
   }
   TRY(json::value value,
-      parse_strict_json(parts.head, {.max_bytes = parts.head.size(), .max_depth = kWholeDepth}));
+      parse_strict_json(parts.json, {.max_bytes = parts.json.size(), .max_depth = kWholeDepth}));
   return std::move(value.as_object());
-}
-
-std::string cut_text(std::string_view utf8, std::size_t most) {
-  if (utf8.size() <= most) return std::string(utf8);
-  while (most > 0 && (static_cast<unsigned char>(utf8[most]) & 0xc0) == 0x80) --most;
-  return std::string(utf8.substr(0, most));
 }
 
 PythonMessage text_message(const json::object& object) {
   return {PythonMessage::Form::Text, json::serialize(object)};
 }
 
+PythonMessage message_with_bytes(const json::object& object, std::string_view blob) {
+  const std::string text = json::serialize(object);
+  std::string bytes(python::kJsonLengthSize, '\0');
+  python::put_number(bytes.data(), static_cast<std::uint32_t>(text.size()));
+  bytes.append(text).append(blob);
+  return {PythonMessage::Form::Binary, std::move(bytes)};
+}
+
 std::string encode_order(PythonOrder order, std::uint32_t cell, const PythonMessage& message) {
+  const auto header = python::encode_header({static_cast<std::uint32_t>(message.bytes.size()),
+                                             static_cast<std::uint8_t>(order), message.form, cell});
   std::string frame;
-  frame.reserve(kHeader + message.bytes.size());
-  put_u32(frame, message.bytes.size());
-  frame += static_cast<char>(order);
-  frame += static_cast<char>(message.form);
-  frame.append(2, '\0');
-  put_u32(frame, cell);
-  frame += message.bytes;
+  frame.reserve(header.size() + message.bytes.size());
+  frame.append(header.data(), header.size()).append(message.bytes);
   return frame;
 }
 
-void PythonFrameReader::feed(std::string_view bytes) {
+template <typename Word>
+void FrameReader<Word>::feed(std::string_view bytes) {
   if (used_ > 0 && used_ >= buffer_.size() / 2) {
     buffer_.erase(0, used_);
     used_ = 0;
@@ -267,27 +245,26 @@ void PythonFrameReader::feed(std::string_view bytes) {
   buffer_ += bytes;
 }
 
-Result<std::optional<PythonFrame>> PythonFrameReader::next() {
+template <typename Word>
+Result<std::optional<FrameFrom<Word>>> FrameReader<Word>::next() {
   const std::string_view left = std::string_view(buffer_).substr(used_);
-  if (left.size() < kHeader) return std::nullopt;
-  const std::size_t size = get_u32(left);
-  const auto word = static_cast<std::uint8_t>(left[4]);
-  const auto form = static_cast<std::uint8_t>(left[5]);
-  const bool is_known = word >= static_cast<std::uint8_t>(PythonWord::Ready) &&
-                        word <= static_cast<std::uint8_t>(PythonWord::Opened);
-  if (!is_known || form > 1 || left[6] != 0 || left[7] != 0 || size > kMaxPythonMessage) {
+  if (left.size() < python::kHeaderSize) return std::nullopt;
+  const auto header = python::decode_header(left);
+  const auto bound = header ? python::find_bound<Word>(header->kind) : std::nullopt;
+  if (!bound || header->size > *bound) {
     return fail(Code::Invalid, "the interpreter sent what is no frame");
   }
-  if (left.size() - kHeader < size) {
-    buffer_.reserve(used_ + kHeader + size);
+  const std::size_t whole = python::kHeaderSize + header->size;
+  if (left.size() < whole) {
+    buffer_.reserve(used_ + whole);
     return std::nullopt;
   }
-  PythonFrame frame;
-  frame.word = static_cast<PythonWord>(word);
-  frame.cell = get_u32(left.substr(8));
-  frame.message.form = static_cast<PythonMessage::Form>(form);
-  frame.message.bytes = left.substr(kHeader, size);
-  used_ += kHeader + size;
+  FrameFrom<Word> frame;
+  frame.word = static_cast<Word>(header->kind);
+  frame.cell = header->cell;
+  frame.message.form = header->form;
+  frame.message.bytes = left.substr(python::kHeaderSize, header->size);
+  used_ += whole;
   if (used_ == buffer_.size()) {
     buffer_.clear();
     used_ = 0;
@@ -296,5 +273,8 @@ Result<std::optional<PythonFrame>> PythonFrameReader::next() {
   }
   return frame;
 }
+
+template class FrameReader<python::Word>;
+template class FrameReader<python::ReplWord>;
 
 }  // namespace glovebox::session

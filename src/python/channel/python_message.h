@@ -1,13 +1,12 @@
-// Messages of the Python channel, and the frames in which they cross between the supervisor and the
-// interpreter in its box (python/host/frames.h has the other side).
+// Messages of the Python channel as the supervisor reads them, and the frames in which they come
+// (python/python_protocol.h).
 //
-// A message is JSON, or with Form::Binary the length of the JSON (u32, little-endian), the JSON,
-// and the bytes that it refers to. Both sides are strangers: what comes out of the box is hostile,
-// and what comes from a client is checked before it goes in. A message is passed on as it is once
-// it was found to be one.
+// Both sides are strangers: what comes out of the box is hostile, and what comes from a client is
+// checked before it goes in. A message is passed on as it is once it was found to be one.
 #pragma once
 
 #include "base/result.h"
+#include "python/python_protocol.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -23,13 +22,12 @@ namespace glovebox::session {
 
 namespace asio = boost::asio;
 
-// The largest message, with its bytes.
-inline constexpr std::size_t kMaxPythonMessage = std::size_t{64} << 20;
-// How deep a value is nested at most, in its message.
-inline constexpr std::size_t kMaxPythonDepth = 64;
+using PythonOrder = python::Order;
+using PythonWord = python::Word;
+using python::cut_text;
 
 struct PythonMessage {
-  enum class Form : std::uint8_t { Text, Binary };
+  using Form = python::Form;
   Form form = Form::Text;
   std::string bytes;
   friend bool operator==(const PythonMessage&, const PythonMessage&) = default;
@@ -55,61 +53,45 @@ inline constexpr std::size_t kMostReadAtOnce = std::size_t{256} << 10;
 asio::awaitable<Result<PythonHead>> read_head_aside(asio::thread_pool& pool,
                                                     PythonMessage& message);
 
-// The JSON of a request, which nobody needs to take for the next one to come. The host has the same
-// number (python/host/frames.h); large values are bytes.
-inline constexpr std::size_t kMaxRequestJson = std::size_t{1} << 20;
-
 // The whole value, for messages that are carried out here. Code::Invalid also beyond so many
 // values; texts are as long as they are.
 Result<boost::json::object> read_whole(const PythonMessage& message);
 inline constexpr std::size_t kMostWholeValues = 10'000;
 
-// The beginning of a text, at most so many bytes, without half a character at its end.
-std::string cut_text(std::string_view utf8, std::size_t most);
-
 PythonMessage text_message(const boost::json::object& object);
 
-// To the interpreter.
-enum class PythonOrder : std::uint8_t {
-  Begin = 1,
-  Operation = 2,
-  Post = 3,
-  Reply = 4,
-  Cancel = 5,
-  End = 6,
-  Room =
-      7,  // how many messages and bytes of the cell's were taken off its hands, in all (u64 each)
-};
-// From the interpreter.
-enum class PythonWord : std::uint8_t {
-  Ready = 1,
-  Answer = 2,
-  Post = 3,
-  Request = 4,
-  Event = 5,
-  Over = 6,
-  Opened = 7,
-};
+// The same with the bytes that it refers to, from offset 0 on.
+PythonMessage message_with_bytes(const boost::json::object& object, std::string_view blob);
 
-struct PythonFrame {
-  PythonWord word = PythonWord::Ready;
+std::string encode_order(PythonOrder order, std::uint32_t cell, const PythonMessage& message);
+
+template <typename Word>
+struct FrameFrom {
+  Word word = Word::Ready;
   std::uint32_t cell = 0;
   PythonMessage message;
 };
 
-std::string encode_order(PythonOrder order, std::uint32_t cell, const PythonMessage& message);
-
-// Puts frames together from what a pipe gives. Code::Invalid for a frame that no host sends; there
-// is no way on from there.
-class PythonFrameReader {
+// Puts frames together from what a pipe gives. Code::Invalid for a frame that no sender of such
+// words sends; there is no way on from there.
+template <typename Word>
+class FrameReader {
  public:
   void feed(std::string_view bytes);
-  Result<std::optional<PythonFrame>> next();
+  // Nothing: more bytes are needed.
+  Result<std::optional<FrameFrom<Word>>> next();
   std::size_t pending() const { return buffer_.size() - used_; }
 
  private:
   std::string buffer_;
   std::size_t used_ = 0;
 };
+extern template class FrameReader<python::Word>;
+extern template class FrameReader<python::ReplWord>;
+
+using PythonFrame = FrameFrom<python::Word>;
+using PythonFrameReader = FrameReader<python::Word>;
+using ReplFrame = FrameFrom<python::ReplWord>;
+using ReplFrameReader = FrameReader<python::ReplWord>;
 
 }  // namespace glovebox::session

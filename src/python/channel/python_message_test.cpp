@@ -6,6 +6,7 @@
 
 #include <array>
 #include <fstream>
+#include <map>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -58,12 +59,48 @@ TEST(PythonFrameReader, PutsFramesTogetherFromAnyPieces) {
 TEST(PythonFrameReader, RefusesWhatNoHostSends) {
   for (const std::string& wrong :
        {frame_of(0, 0, 0, ""), frame_of(0, 8, 0, ""), frame_of(0, 255, 0, ""),
-        frame_of(0, 3, 2, ""), frame_of(kMaxPythonMessage + 1, 3, 0, ""),
+        frame_of(0, 3, 2, ""), frame_of(python::kMaxMessage + 1, 3, 0, ""),
         frame_of(0xffffffff, 3, 0, ""), std::string("garbage that is long enough")}) {
     PythonFrameReader reader;
     reader.feed(wrong);
     EXPECT_FALSE(reader.next().has_value()) << wrong;
   }
+}
+
+TEST(ReplFrameReader, HoldsEachKindToItsBound) {
+  const auto reads = [](std::size_t size, python::ReplWord word) {
+    ReplFrameReader reader;
+    reader.feed(frame_of(static_cast<std::uint32_t>(size), static_cast<int>(word), 0,
+                         std::string(size, 'x')));
+    return reader.next().has_value();
+  };
+  using Repl = python::ReplWord;
+  const std::map<Repl, std::size_t> bounds = {{Repl::Ready, 0},       {Repl::Bye, 0},
+                                              {Repl::Over, 64},       {Repl::Output, 1 << 16},
+                                              {Repl::Error, 1 << 16}, {Repl::InputWait, 1 << 16},
+                                              {Repl::Image, 8 << 20}};
+  for (int word = 0; word < 256; ++word) {
+    const auto found = bounds.find(static_cast<Repl>(word));
+    const bool is_known = found != bounds.end();
+    EXPECT_EQ(reads(is_known ? found->second : 0, static_cast<Repl>(word)), is_known) << word;
+    EXPECT_FALSE(reads(is_known ? found->second + 1 : 1, static_cast<Repl>(word))) << word;
+  }
+}
+
+// The layout as bytes: neither side can change it without this.
+TEST(PythonProtocol, HeaderIsTwelveLittleEndianBytes) {
+  EXPECT_EQ(encode_order(PythonOrder::Cancel, 0x01020304,
+                         {Form::Text, python::encode_numbers<1>({0x0a0b})}),
+            std::string("\x08\0\0\0\x05\0\0\0\x04\x03\x02\x01\x0b\x0a\0\0\0\0\0\0", 20));
+  const std::string binary_order =
+      encode_order(PythonOrder::Reply, 7, message_with_bytes({{"id", 1}}, "xyz"));
+  EXPECT_EQ(binary_order,
+            std::string("\x0f\0\0\0\x04\x01\0\0\x07\0\0\0\x08\0\0\0{\"id\":1}xyz", 27));
+  const auto header = python::decode_header(binary_order);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(*header, (python::FrameHeader{15, 4, Form::Binary, 7}));
+  EXPECT_EQ(python::decode_numbers<1>("1234567"), std::nullopt);
+  EXPECT_EQ(python::decode_numbers<2>("12345678"), std::nullopt);
 }
 
 TEST(PythonMessage, IsAnObjectOfBoundedDepth) {

@@ -108,9 +108,10 @@ void Cell::deliver(Order order, Frame frame) {
   woken_.notify_all();
 }
 
-bool Cell::cancel(std::uint64_t id) {
+bool Cell::cancel(std::string_view payload) {
+  const auto id = python::decode_numbers<1>(payload);
   const std::scoped_lock lock(mutex_);
-  if (!is_busy_ || current_ != id) return false;
+  if (!id || !is_busy_ || current_ != id->front()) return false;
   is_cancelled_ = true;
   is_interrupted_ = true;
   woken_.notify_all();
@@ -123,25 +124,20 @@ bool Cell::cancel(std::uint64_t id) {
   return true;
 }
 
-void Cell::make_room(std::string_view totals) {
-  if (totals.size() != 16) return;
-  const auto number_at = [&](std::size_t at) {
-    std::uint64_t number = 0;
-    for (std::size_t i = 8; i > 0; --i) {
-      number = (number << 8) | static_cast<unsigned char>(totals[at + i - 1]);
-    }
-    return number;
-  };
+void Cell::make_room(std::string_view payload) {
+  const auto totals = python::decode_numbers<2>(payload);
+  if (!totals) return;
   const std::scoped_lock lock(mutex_);
-  taken_ = number_at(0);
-  taken_bytes_ = number_at(8);
+  taken_ = (*totals)[0];
+  taken_bytes_ = (*totals)[1];
   woken_.notify_all();
 }
 
 // Takes up room for one message. Without the GIL.
 Waited Cell::await_room(std::size_t bytes) {
   std::unique_lock lock(mutex_);
-  while (sent_ - taken_ >= kMaxKept || sent_bytes_ - taken_bytes_ >= kMaxKeptBytes) {
+  while (sent_ - taken_ >= python::kMaxKept ||
+         sent_bytes_ - taken_bytes_ >= python::kMaxKeptBytes) {
     if (is_ending_) return Waited::Ended;
     if (is_interrupted_) return is_interrupted_ = false, Waited::Interrupted;
     woken_.wait(lock);
@@ -161,7 +157,7 @@ bool Cell::send(Word word, const Encoder& message) {
   const std::size_t size = Channel::payload_size(message.head(), message.blobs());
   bool is_sent = false;
   Waited waited = Waited::Ready;
-  if (size <= kMaxPayload) {
+  if (size <= python::kMaxMessage) {
     const WithoutGil released;
     if (word != Word::Answer) waited = await_room(size);
     is_sent =

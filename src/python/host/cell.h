@@ -35,11 +35,6 @@ struct GuardState {
 };
 extern thread_local GuardState guard_state;
 
-// How much a cell may have sent that nobody has taken yet; then it waits. The supervisor has the
-// same two numbers (session/python/python_host.h), and ends a cell that goes beyond them.
-inline constexpr std::uint64_t kMaxKept = 4096;
-inline constexpr std::uint64_t kMaxKeptBytes = std::uint64_t{80} << 20;
-
 // How a wait of the cell's own code ended.
 enum class Waited : std::uint8_t { Ready, TimedOut, Interrupted, Ended };
 
@@ -53,8 +48,8 @@ class Cell {
   void deliver(Order order, Frame frame);
   // Whether it is under way. A cell among others then has a visitor announced, who must come
   // (cells.cpp): until he has been, what he raises could hit another operation.
-  bool cancel(std::uint64_t id);
-  void make_room(std::string_view totals);
+  bool cancel(std::string_view payload);
+  void make_room(std::string_view payload);
   void end();
 
   // Cell's thread, in the order of their use. False with an exception set; of await_begin without

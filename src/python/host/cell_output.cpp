@@ -25,18 +25,14 @@ bool send_pending(Stream* stream) {
   if (stream->pending->empty() || cell == nullptr) return true;
   const std::string text = std::exchange(*stream->pending, {});
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t size = std::min(kMostEvent, text.size() - at);
-    while (at + size < text.size() &&
-           (static_cast<unsigned char>(text[at + size]) & 0xc0) == 0x80) {
-      --size;
-    }
+    const std::string piece = python::cut_text(std::string_view(text).substr(at), kMostEvent);
     Encoder message;
     message.raw(stream->number == 1 ? R"({"ev":"output","stream":"stdout","text":)"
                                     : R"({"ev":"output","stream":"stderr","text":)");
-    message.text(std::string_view(text).substr(at, size));
+    message.text(piece);
     message.raw("}");
     if (!cell->send(Word::Event, message)) return false;
-    at += size;
+    at += piece.size();
   }
   return true;
 }

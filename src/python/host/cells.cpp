@@ -21,7 +21,6 @@ extern "C" void PyThreadState_DeleteCurrent();  // exported, though not of the l
 namespace glovebox::pyhost {
 namespace {
 
-constexpr std::uint32_t kMostCells = 1000;
 constexpr std::size_t kParked = 4;
 // CPython's own bounds on the depth of calls are made for the stack of a main thread.
 constexpr std::size_t kCellStack = std::size_t{8} << 20;
@@ -189,12 +188,8 @@ void Cells::serve() {
     }
     const auto seat = find(frame.cell);
     if (!seat) continue;
-    if (order == Order::Cancel && frame.payload.size() == 8) {
-      std::uint64_t id = 0;
-      for (std::size_t i = 8; i > 0; --i) {
-        id = (id << 8) | static_cast<unsigned char>(frame.payload[i - 1]);
-      }
-      if (seat->cell->cancel(id)) visit(seat->cell, PyExc_KeyboardInterrupt);
+    if (order == Order::Cancel) {
+      if (seat->cell->cancel(frame.payload)) visit(seat->cell, PyExc_KeyboardInterrupt);
     } else if (order == Order::Room) {
       seat->cell->make_room(frame.payload);
     } else if (order == Order::End) {
@@ -383,7 +378,7 @@ void Cells::watch() {
 
 }  // namespace
 
-std::uint32_t most_cells() { return isolated_interpreter() != nullptr ? kMostCells : 1; }
+std::uint32_t most_cells() { return isolated_interpreter() != nullptr ? python::kMaxCells : 1; }
 
 void run_cells(Channel& channel, CellSettings settings) {
   static Cells cells(channel, std::move(settings));

@@ -13,21 +13,9 @@ namespace {
 
 constexpr std::size_t kMostDigits = 24;  // of an id, with what may stand before it
 
-// The JSON of a message, and the bytes after it. An empty JSON for what is cut short.
-struct Parts {
-  std::string_view json;
-  std::string_view blobs;
-};
-
-Parts part(std::string_view message, Form form) {
-  if (form == Form::Text) return {message, {}};
-  std::uint32_t head = 0;
-  if (message.size() < 4) return {};
-  for (std::size_t i = 4; i > 0; --i) {
-    head = (head << 8) | static_cast<unsigned char>(message[i - 1]);
-  }
-  if (head > message.size() - 4) return {};
-  return {message.substr(4, head), message.substr(4 + head)};
+// Empty for what is no message: no JSON then, and that is an exception.
+python::MessageParts parts_of(std::string_view message, Form form) {
+  return python::split_message(message, form).value_or(python::MessageParts{});
 }
 
 float widen(unsigned half) {
@@ -88,9 +76,9 @@ class Decoder {
     return true;
   }
 
-  Ref value(int depth) {
+  Ref value(std::size_t depth) {
     skip();
-    if (at_ >= json_.size() || depth > kMaxDepth) return bad();
+    if (at_ >= json_.size() || depth > python::kMaxDepth) return bad();
     switch (json_[at_]) {
       case '{': return object(depth);
       case '[': return array(depth);
@@ -102,7 +90,7 @@ class Decoder {
     }
   }
 
-  Ref array(int depth) {
+  Ref array(std::size_t depth) {
     Ref list(PyList_New(0));
     ++at_;
     if (!list || take(']')) return list;
@@ -113,7 +101,7 @@ class Decoder {
     return take(']') ? std::move(list) : bad();
   }
 
-  Ref object(int depth) {
+  Ref object(std::size_t depth) {
     Ref dict(PyDict_New());
     ++at_;
     if (!dict || take('}')) return dict;
@@ -263,13 +251,13 @@ class Decoder {
 }  // namespace
 
 Ref decode(std::string_view message, Form form) {
-  const Parts parts = part(message, form);
+  const python::MessageParts parts = parts_of(message, form);
   return Decoder(parts.json, parts.blobs).whole();
 }
 
 // The supervisor has parsed the JSON: it is enough to tell texts from what is between them.
 std::uint64_t find_id(std::string_view message, Form form) {
-  const std::string_view json = part(message, form).json;
+  const std::string_view json = parts_of(message, form).json;
   std::uint64_t id = 0;
   int depth = 0;
   for (std::size_t at = 0; at < json.size(); ++at) {

@@ -10,13 +10,8 @@ namespace {
 constexpr std::size_t kMostMessage = std::size_t{16} << 10;
 constexpr int kMostFrames = 40;
 
-std::string cut(std::string text, std::size_t most) {
-  if (text.size() > most) {
-    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-    text.resize(most);
-    text += "...";
-  }
-  return text;
+std::string cut(const std::string& text, std::size_t most) {
+  return text.size() > most ? python::cut_text(text, most) + "..." : text;
 }
 
 Ref attribute(PyObject* object, const char* name) {

@@ -13,7 +13,6 @@
 namespace glovebox::pyhost {
 namespace {
 
-constexpr std::size_t kHeader = 12;
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 constexpr std::size_t kMostParts = 64;
 
@@ -26,16 +25,6 @@ void widen(int pipe, std::size_t payload, bool& is_wide) {
   if (payload <= kLarge || is_wide) return;
   is_wide = true;
   (void)::fcntl(pipe, F_SETPIPE_SZ, kWidePipe);  // without it, it is as it was
-}
-
-void put_u32(char* at, std::size_t value) {
-  for (int i = 0; i < 4; ++i) at[i] = static_cast<char>(value >> (8 * i));
-}
-
-std::uint32_t get_u32(const char* at) {
-  std::uint32_t value = 0;
-  for (int i = 3; i >= 0; --i) value = (value << 8) | static_cast<unsigned char>(at[i]);
-  return value;
 }
 
 }  // namespace
@@ -72,16 +61,14 @@ bool Channel::read_all(char* into, std::size_t size) {
 }
 
 bool Channel::receive(Frame& frame) {
-  std::array<char, kHeader> header{};
-  if (!read_all(header.data(), header.size())) return false;
-  const std::size_t size = get_u32(header.data());
-  if (size > kMaxPayload || static_cast<unsigned char>(header[5]) > 1) return false;
-  frame.kind = static_cast<std::uint8_t>(header[4]);
-  frame.form = static_cast<Form>(header[5]);
-  frame.cell = get_u32(header.data() + 8);
-  widen(in_, size, is_in_wide_);
-  frame.payload.resize(size);
-  return read_all(frame.payload.data(), size);
+  std::array<char, python::kHeaderSize> bytes{};
+  if (!read_all(bytes.data(), bytes.size())) return false;
+  const auto header = python::decode_header({bytes.data(), bytes.size()});
+  if (!header) return false;
+  static_cast<python::FrameHeader&>(frame) = *header;
+  widen(in_, header->size, is_in_wide_);
+  frame.payload.resize(header->size);
+  return read_all(frame.payload.data(), header->size);
 }
 
 bool Channel::write_all(std::vector<Blob>& parts) {
@@ -106,23 +93,23 @@ bool Channel::write_all(std::vector<Blob>& parts) {
 }
 
 std::size_t Channel::payload_size(std::string_view head, const std::vector<Blob>& blobs) {
-  std::size_t size = head.size() + (blobs.empty() ? 0 : 4);
+  std::size_t size = head.size() + (blobs.empty() ? 0 : python::kJsonLengthSize);
   for (const Blob& blob : blobs) size += blob.size();
   return size;
 }
 
 bool Channel::send(Word word, std::uint32_t cell, std::string_view head,
                    const std::vector<Blob>& blobs) {
-  std::array<char, kHeader + 4> header{};
-  const bool is_binary = !blobs.empty();
+  const Form form = blobs.empty() ? Form::Text : Form::Binary;
   const std::size_t size = payload_size(head, blobs);
-  if (size > kMaxPayload) return false;
-  put_u32(header.data(), size);
-  header[4] = static_cast<char>(word);
-  header[5] = is_binary ? 1 : 0;
-  put_u32(header.data() + 8, cell);
-  put_u32(header.data() + kHeader, head.size());
-  std::vector<Blob> parts{Blob(header.data(), kHeader + (is_binary ? 4 : 0)), Blob(head)};
+  if (size > python::kMaxMessage) return false;
+  const auto header = python::encode_header(
+      {static_cast<std::uint32_t>(size), static_cast<std::uint8_t>(word), form, cell});
+  std::array<char, python::kJsonLengthSize> json_length{};
+  python::put_number(json_length.data(), static_cast<std::uint32_t>(head.size()));
+  std::vector<Blob> parts{Blob(header)};
+  if (form == Form::Binary) parts.emplace_back(json_length);
+  parts.emplace_back(head);
   parts.insert(parts.end(), blobs.begin(), blobs.end());
   std::unique_lock lock(sending_);
   if (!has_sender_) return write_all(parts);

@@ -1,12 +1,11 @@
-// Frames between the Python host and the supervisor, over two pipes.
-//
-// A frame is twelve bytes (payload size, kind, form, the number of a cell) and a payload. The
-// payload of most is a message of the Python channel (docs/reference/python.md): JSON, or with
-// Form::Binary the length of the JSON, the JSON and the bytes it refers to.
+// The interpreter's end of the two pipes to the supervisor, which carry frames
+// (python/python_protocol.h).
 //
 // Code in the interpreter can write into these pipes too, if it gets at the descriptor. The
 // supervisor believes a frame no further than that.
 #pragma once
+
+#include "python/python_protocol.h"
 
 #include <condition_variable>
 #include <cstddef>
@@ -20,38 +19,11 @@
 
 namespace glovebox::pyhost {
 
-inline constexpr std::size_t kMaxPayload = std::size_t{64} << 20;
-// The JSON of a request; the bytes beside it are only bounded by the above.
-inline constexpr std::size_t kMaxRequestJson = std::size_t{1} << 20;
+using python::Form;
+using python::Order;
+using python::Word;
 
-enum class Form : std::uint8_t { Text, Binary };
-
-// To the host.
-enum class Order : std::uint8_t {
-  Begin = 1,      // a cell starts, with its authority
-  Operation = 2,  // exec, call, define, stats
-  Post = 3,       // a value for recv()
-  Reply = 4,      // the answer to a request
-  Cancel = 5,     // the operation with the id in the payload (u64)
-  End = 6,        // the cell ends
-  Room = 7,       // how many messages and bytes were taken off the cell's hands, in all (u64 each)
-};
-
-// From the host.
-enum class Word : std::uint8_t {
-  Ready = 1,    // the interpreter is there and takes Begin
-  Answer = 2,   // result or error of an operation
-  Post = 3,     //
-  Request = 4,  // something for the supervisor to do
-  Event = 5,    // log, metric, output, denial
-  Over = 6,     // a cell has ended
-  Opened = 7,   // a cell of a worker has its authority and takes operations
-};
-
-struct Frame {
-  std::uint8_t kind = 0;
-  Form form = Form::Text;
-  std::uint32_t cell = 0;
+struct Frame : python::FrameHeader {
   std::string payload;
 };
 

@@ -142,7 +142,7 @@ PyObject* request(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
   message.raw(R"(,"payload":)");
   if (!message.value(payload)) return nullptr;
   message.raw("}");
-  if (message.head().size() > kMaxRequestJson) {
+  if (message.head().size() > python::kMaxRequestJson) {
     PyErr_SetString(PyExc_ValueError,
                     "a request of more than 1 MiB beside its bytes cannot cross: give a large text "
                     "as bytes");

@@ -64,8 +64,6 @@ class Grants {
   };
 
   bool has_package() const;
-  bool read_paths(PyObject* list);
-  bool read_modules(PyObject* list);
   static Verdict decide(const std::vector<PathRule>& rules, std::string_view path);
 
   std::string name_;

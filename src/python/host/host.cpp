@@ -53,12 +53,8 @@ struct Reader {
     Frame frame;
     while (channel.receive(frame)) {
       const auto order = static_cast<Order>(frame.kind);
-      if (order == Order::Cancel && frame.payload.size() == 8) {
-        std::uint64_t id = 0;
-        for (int i = 7; i >= 0; --i) {
-          id = (id << 8) | static_cast<unsigned char>(frame.payload[static_cast<std::size_t>(i)]);
-        }
-        cell.cancel(id);
+      if (order == Order::Cancel) {
+        cell.cancel(frame.payload);
       } else if (order == Order::Room) {
         cell.make_room(frame.payload);
       } else if (order == Order::End) {

@@ -1,5 +1,7 @@
 #include "python/host/process_walls.h"
 
+#include "python/python_protocol.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -36,7 +38,7 @@ constexpr sock_filter equal(std::uint32_t value, std::uint8_t yes, std::uint8_t 
 }
 constexpr sock_filter answer(std::uint32_t value) { return {BPF_RET | BPF_K, 0, 0, value}; }
 
-void on_cpu_end(int /*signal*/) { ::_exit(kCpuEndStatus); }
+void on_cpu_end(int /*signal*/) { ::_exit(python::kCpuEndStatus); }
 
 // Private writable memory of this process, by the kernel's count.
 std::uint64_t data_bytes() {

@@ -7,9 +7,6 @@
 
 namespace glovebox::pyhost {
 
-// The status a host ends with when its CPU time is used up.
-inline constexpr int kCpuEndStatus = 113;
-
 // No process is started and no program executed: fork, vfork, clone without CLONE_THREAD, clone3,
 // execve and execveat fail. Also in threads that are there already. errno, or 0.
 int forbid_processes();

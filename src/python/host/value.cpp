@@ -1,5 +1,7 @@
 #include "python/host/value.h"
 
+#include "base/utf8.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -40,26 +42,6 @@ const Dtype* find_dtype(const char* format, Py_ssize_t size) {
   return nullptr;
 }
 
-// How many bytes the first character of a text takes, or 0 when it is none.
-std::size_t character_size(std::string_view text) {
-  const auto byte = [&](std::size_t at) -> unsigned {
-    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t size = first >= 0xc2 && first < 0xe0   ? 2
-                           : first >= 0xe0 && first < 0xf0 ? 3
-                           : first >= 0xf0 && first < 0xf5 ? 4
-                                                           : 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Longer than need be, halves of pairs, and beyond the last character.
-  const bool is_wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
-                        (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90);
-  return is_wrong ? 0 : size;
-}
-
 void append_escaped(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
@@ -91,7 +73,8 @@ void Encoder::text(std::string_view utf8) {
   std::string plain;
   plain.reserve(utf8.size());
   while (!utf8.empty()) {
-    const std::size_t size = character_size(utf8);
+    const bool is_ascii = static_cast<unsigned char>(utf8.front()) < 0x80;
+    const std::size_t size = is_ascii ? 1 : utf8_length(utf8);
     plain += size == 0 ? std::string_view("?") : utf8.substr(0, size);
     utf8.remove_prefix(std::max<std::size_t>(size, 1));
   }
@@ -134,7 +117,7 @@ bool Encoder::real(PyObject* object) {
   return true;
 }
 
-bool Encoder::sequence(PyObject* object, int depth) {
+bool Encoder::sequence(PyObject* object, std::size_t depth) {
   const Py_ssize_t size = PySequence_Size(object);
   head_ += '[';
   for (Py_ssize_t i = 0; i < size; ++i) {
@@ -147,7 +130,7 @@ bool Encoder::sequence(PyObject* object, int depth) {
   return true;
 }
 
-bool Encoder::mapping(PyObject* object, int depth) {
+bool Encoder::mapping(PyObject* object, std::size_t depth) {
   const Ref items(PyDict_Items(object));
   if (!items) return false;
   head_ += '{';
@@ -197,7 +180,7 @@ bool Encoder::buffer(PyObject* object) {
     blobs_.emplace_back(static_cast<const char*>(view.buf), size);
     return true;
   }
-  if (blob_bytes_ > kMaxPayload) {  // a view can be larger than what it is a view of
+  if (blob_bytes_ > python::kMaxMessage) {  // a view can be larger than what it is a view of
     PyErr_SetString(PyExc_OSError, "the value is too large to cross");
     return false;
   }
@@ -206,13 +189,15 @@ bool Encoder::buffer(PyObject* object) {
   return PyBuffer_ToContiguous(copy.data(), &view, view.len, 'C') == 0;
 }
 
-bool Encoder::value(PyObject* object, int depth) {
-  if (depth > kMaxDepth) {
-    PyErr_SetString(PyExc_ValueError, "a value nested deeper than 64 cannot cross");
+bool Encoder::value(PyObject* object, std::size_t depth) {
+  if (depth > python::kMaxDepth) {
+    PyErr_Format(PyExc_ValueError, "a value nested deeper than %zu cannot cross",
+                 python::kMaxDepth);
     return false;
   }
-  if (head_.size() + blob_bytes_ > kMaxPayload) {
-    PyErr_SetString(PyExc_ValueError, "a value of more than 64 MiB cannot cross");
+  if (head_.size() + blob_bytes_ > python::kMaxMessage) {
+    PyErr_Format(PyExc_ValueError, "a value of more than %zu MiB cannot cross",
+                 python::kMaxMessage >> 20);
     return false;
   }
   if (object == Py_None) return head_ += "null", true;

@@ -20,8 +20,6 @@
 
 namespace glovebox::pyhost {
 
-inline constexpr int kMaxDepth = 64;
-
 // Appends JSON for messages, and holds the buffers that go with it.
 class Encoder {
  public:
@@ -31,7 +29,7 @@ class Encoder {
   ~Encoder();  // with the GIL
 
   // False with an exception set.
-  bool value(PyObject* object, int depth = 0);
+  bool value(PyObject* object, std::size_t depth = 0);
   void raw(std::string_view json) { head_ += json; }
   void text(std::string_view utf8);  // as a JSON string; what is no UTF-8 is replaced
   void number(long long number);
@@ -43,8 +41,8 @@ class Encoder {
   bool text_of(PyObject* unicode);
   bool integer(PyObject* object);
   bool real(PyObject* object);
-  bool sequence(PyObject* object, int depth);
-  bool mapping(PyObject* object, int depth);
+  bool sequence(PyObject* object, std::size_t depth);
+  bool mapping(PyObject* object, std::size_t depth);
   bool buffer(PyObject* object);
 
   std::string head_;

@@ -5,25 +5,27 @@ them; it collects what the interpreter prints, forwards what the server says, an
 interpreter ended. The interpreter executes cells. They talk over pipes that programs started by a
 cell do not inherit; a child that a cell forks closes its copies.
 
-A frame is a kind (one byte), a length (four bytes, little endian) and that many bytes.
+Frames have the layout of src/python/python_protocol.h, which also says what the kinds mean. The server puts
+its numbers before this text: HEADER (the size of one), the bounds, and the kinds
 
-  from the server   C code of a cell   S text for stdin   I interrupt   Q end the session
-  to the interpreter, beside C, S and Q: D drop interrupts that are pending; it answers D
-  to the server     O output   E error output   G image (PNG)   W waits for stdin (the prompt)
-                    R ready for a cell   B ends by its own wish   X over: "exit N" or "signal N"
+  from the server   CODE of a cell   INPUT for stdin   INTERRUPT   QUIT
+  to the server     OUTPUT   ERROR   IMAGE   INPUT_WAIT   READY   BYE   OVER
+
+Two kinds more pass between pump and interpreter alone: DROP interrupts that are pending, which the
+interpreter answers with DROP, and SYNC.
 
 Order: the pump empties the output pipes before it forwards any other frame, and the interpreter
-waits for the pump (Y, answered on a pipe of its own) when it turns from one stream to the other.
+waits for the pump (SYNC, answered on a pipe of its own) when it turns from one stream to the other.
 The C library's own stdout, which extensions print to, has no buffer: Python is started with -u.
 
-Standard input: the thread that reads it asks the server (W) and gets the next string (S), one thread at
-a time. Threads beside the main one ask only while a cell runs: with its end their wait ends, too, and
+Standard input: the thread that reads it asks the server (INPUT_WAIT) and gets the next string (INPUT), one
+thread at a time. Threads beside the main one ask only while a cell runs: with its end their wait ends, too, and
 they read the end of input, so that no answer can be taken for the next cell.
 
-Interrupts: the pump sends SIGINT only between a cell and the R that ends it. The interpreter keeps
+Interrupts: the pump sends SIGINT only between a cell and the READY that ends it. The interpreter keeps
 the signal blocked between cells, so one that comes a moment too early waits for its cell. After a cell
-that was interrupted the pump answers its R with D: the interpreter drops a signal that came too late,
-and says D; only then is the server told that it is ready. So no signal hits another cell than its own,
+that was interrupted the pump answers its READY with DROP: the interpreter drops a signal that came too
+late, and says DROP; only then is the server told that it is ready. So no signal hits another cell than its own,
 and none is lost.
 
 Nothing here is a wall: code in a cell can do all of this itself, and the server believes no frame.
@@ -31,13 +33,11 @@ Nothing here is a wall: code in a cell can do all of this itself, and the server
 import os
 import sys
 
-HEADER = 5
-MOST_TEXT = 60000
-MOST_IMAGE = 8 << 20
+DROP, SYNC = 100, 101
 
 
 def frame(kind, payload=b""):
-    return kind + len(payload).to_bytes(4, "little") + payload
+    return len(payload).to_bytes(4, "little") + bytes([kind]).ljust(HEADER - 4, b"\0") + payload
 
 
 def write_all(fd, data):
@@ -50,11 +50,11 @@ def take_frame(buffer):
     """The first whole frame of a bytearray, removed from it; None when there is none."""
     if len(buffer) < HEADER:
         return None
-    size = int.from_bytes(buffer[1:HEADER], "little")
-    if len(buffer) < HEADER + size:
+    end = HEADER + int.from_bytes(buffer[:4], "little")
+    if len(buffer) < end:
         return None
-    kind, payload = bytes(buffer[:1]), bytes(buffer[HEADER:HEADER + size])
-    del buffer[:HEADER + size]
+    kind, payload = buffer[4], bytes(buffer[HEADER:end])
+    del buffer[:end]
     return kind, payload
 
 
@@ -64,7 +64,7 @@ def take_frame(buffer):
 class Pump:
     def __init__(self, child, down, up, ack, out, err):
         self.child, self.down, self.up, self.ack = child, down, up, ack
-        self.streams = {out: b"O", err: b"E"}
+        self.streams = {out: OUTPUT, err: ERROR}
         self.busy = True  # until the interpreter says for the first time that it is ready
         self.was_interrupted = False  # since the interpreter last said that it is ready
         self.from_server, self.from_child = bytearray(), bytearray()
@@ -113,10 +113,10 @@ class Pump:
         self.from_server += data
         while (message := take_frame(self.from_server)) is not None:
             kind, payload = message
-            if kind == b"I":
+            if kind == INTERRUPT:
                 self.interrupt()
                 continue
-            if kind == b"C":
+            if kind == CODE:
                 self.busy = True
             try:
                 write_all(self.down, frame(kind, payload))
@@ -150,15 +150,15 @@ class Pump:
 
     def take(self, kind, payload):
         """A frame of the interpreter."""
-        if kind == b"R":
+        if kind == READY:
             self.busy = False
             if self.was_interrupted:
                 self.was_interrupted = False
-                write_all(self.down, frame(b"D"))
+                write_all(self.down, frame(DROP))
                 return
-        if kind in (b"R", b"W", b"G", b"B", b"D"):
-            write_all(1, frame(b"R" if kind == b"D" else kind, payload))
-        if kind in (b"Y", b"G"):
+        if kind in (READY, INPUT_WAIT, IMAGE, BYE, DROP):
+            write_all(1, frame(READY if kind == DROP else kind, payload))
+        if kind in (SYNC, IMAGE):
             os.write(self.ack, b"A")
 
     def end(self, kill):
@@ -175,7 +175,7 @@ class Pump:
         else:
             how = "exit %d" % os.WEXITSTATUS(status)
         try:
-            write_all(1, frame(b"X", how.encode()))
+            write_all(1, frame(OVER, how.encode()))
         except OSError:
             pass
         os._exit(0)
@@ -204,7 +204,7 @@ class Link:
 
     def sync(self):
         if self.up is not None:
-            self.send(b"Y")
+            self.send(SYNC)
             self.wait_for_ack()
 
     def wait_for_ack(self):
@@ -313,15 +313,15 @@ def make_stdin(link, flush):
                 if not is_main and not self.is_open:
                     return False
                 flush()
-                link.send(b"W", prompt.encode("utf-8", "replace")[:MOST_TEXT])
+                link.send(INPUT_WAIT, prompt.encode("utf-8", "replace")[:MOST_TEXT])
                 while is_main or self.wait_aside():
                     kind, payload = link.receive()
-                    if kind == b"S":
+                    if kind == INPUT:
                         self.pending += payload.decode("utf-8", "replace")
                         return True
-                    if kind == b"Q" and is_main:
+                    if kind == QUIT and is_main:
                         raise SystemExit
-                    if kind == b"Q":
+                    if kind == QUIT:
                         link.give_back(kind, payload)
                         return False
                 return False
@@ -503,7 +503,7 @@ class Interpreter:
                 if image.tell() > MOST_IMAGE:
                     sys.stderr.write("figure %d: too large to show\n" % number)
                     continue
-                self.link.send(b"G", image.getvalue())
+                self.link.send(IMAGE, image.getvalue())
                 self.link.wait_for_ack()
         except Exception:
             import traceback
@@ -568,29 +568,29 @@ class Interpreter:
         import signal
         while signal.sigtimedwait([signal.SIGINT], 0) is not None:
             pass
-        self.link.send(b"D")
+        self.link.send(DROP)
 
     def run(self):
         import signal
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        self.link.send(b"R")
+        self.link.send(READY)
         while True:
             kind, payload = self.link.receive()
-            if kind == b"Q":
+            if kind == QUIT:
                 raise SystemExit
-            if kind == b"D":
+            if kind == DROP:
                 self.drop_interrupts()
-            if kind != b"C":
+            if kind != CODE:
                 continue
             try:
                 self.run_cell(payload.decode("utf-8", "replace").replace("\r\n", "\n"))
             except SystemExit as wish:
                 self.running = True  # what runs at the end can be interrupted too
                 self.flush()
-                self.link.send(b"B")
+                self.link.send(BYE)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
                 return wish
-            self.link.send(b"R")
+            self.link.send(READY)
 
 
 def be_interpreter(down, up, ack, out, err):

@@ -76,7 +76,7 @@ asio::awaitable<Answer> open_python(Call& call) {
     co_return already_sent();
   }
   const std::shared_ptr<WebSocket> socket = *std::move(upgraded);
-  socket->allow_large_messages(session::kMaxPythonMessage);
+  socket->allow_large_messages(python::kMaxMessage);
   audit(call, "python", {{"session_id", info.id}});
   const auto reading = std::make_shared<Reading>();
   asio::co_spawn(call.service.io, read_client(socket, host, *attached, reading), asio::detached);

@@ -31,11 +31,7 @@ constexpr std::size_t kPiece = std::size_t{64} << 10;
 
 PythonMessage to_message(json::object answer, std::uint64_t id, const std::string& blob) {
   answer["id"] = id;
-  PythonMessage message = text_message(answer);
-  if (blob.empty()) return message;
-  std::string bytes;
-  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(message.bytes.size() >> (8 * i));
-  return {PythonMessage::Form::Binary, bytes + message.bytes + blob};
+  return blob.empty() ? text_message(answer) : message_with_bytes(answer, blob);
 }
 
 std::string_view error_type(const Error& error) {
@@ -229,12 +225,8 @@ asio::awaitable<BrokerAnswer> PythonBroker::execute(json::object head, PythonMes
   if (json::value* payload = head.if_contains("payload"); payload && payload->is_object()) {
     request.payload = std::move(payload->as_object());
   }
-  if (message.form == PythonMessage::Form::Binary) {
-    std::size_t size = 0;
-    for (std::size_t i = 4; i > 0; --i) {
-      size = (size << 8) | static_cast<unsigned char>(message.bytes[i - 1]);
-    }
-    request.blobs = std::string_view(message.bytes).substr(4 + size);
+  if (const auto parts = python::split_message(message.bytes, message.form)) {
+    request.blobs = parts->blobs;
   }
   const auto id = head.at("id").to_number<std::uint64_t>();  // a request has one
   std::string blob;

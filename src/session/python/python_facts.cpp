@@ -28,7 +28,7 @@ Result<std::string> find_interpreter(const std::string& name) {
 }
 
 std::uint32_t PythonFacts::cells_per_worker() const {
-  return minor.value_or(0) >= kFirstSharingMinor ? PythonWorker::kMaxCells : 1;
+  return minor.value_or(0) >= kFirstSharingMinor ? python::kMaxCells : 1;
 }
 
 PythonFacts python_facts(std::string_view resolved_path) {

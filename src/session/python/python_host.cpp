@@ -23,16 +23,6 @@ constexpr std::size_t kMostStray = std::size_t{64} << 10;
 // How long a worker may take to begin a cell; then another is asked.
 constexpr std::chrono::seconds kOpenPatience{20};
 
-void put_u64(PythonMessage& message, std::uint64_t number) {
-  for (int i = 0; i < 8; ++i) message.bytes += static_cast<char>(number >> (8 * i));
-}
-
-PythonMessage with_id(std::uint64_t id) {
-  PythonMessage message;
-  put_u64(message, id);
-  return message;
-}
-
 PythonMessage error_message(std::uint64_t id, std::string_view type, std::string_view text,
                             std::string_view kind) {
   return text_message({{"ev", "error"},
@@ -53,7 +43,7 @@ std::string now_text() {
 // What an interpreter's end means when nothing else is known of it.
 PythonEnd end_of(const PythonExit& exit) {
   if (!exit.sentence.empty()) return {"worker", exit.sentence};
-  if (exit.code == PythonWorker::kCpuEndStatus || exit.code == 128 + SIGXCPU) {
+  if (exit.code == python::kCpuEndStatus || exit.code == 128 + SIGXCPU) {
     return {"cpu", "the session's CPU time was used up"};
   }
   if (exit.code == 0) return {"closed", "the interpreter has ended"};
@@ -163,7 +153,7 @@ asio::awaitable<Result<void>> PythonHost::take_from_client(PythonMessage message
 }
 
 Result<void> PythonHost::take_words(const json::object& head, PythonMessage message) {
-  const std::string op = text_of(head, "op");
+  const std::string op = text_at(head, "op");
   last_use_ = std::chrono::steady_clock::now();
   if (op == "post") {
     // One whose worker is lost begins anew, with nothing of what it was sent.
@@ -244,7 +234,8 @@ Result<void> PythonHost::take_cancel(std::uint64_t id) {
   if (found == operations_.end()) return {};  // it is over, which is as good
   if (found->is_sent) {
     found->is_cancelled = true;
-    return worker_->send(PythonOrder::Cancel, number_, with_id(id));
+    return worker_->send(PythonOrder::Cancel, number_,
+                         {PythonMessage::Form::Text, python::encode_numbers<1>({id})});
   }
   operation_bytes_ -= found->message.bytes.size();
   operations_.erase(found);
@@ -258,7 +249,7 @@ Result<void> PythonHost::take_reply(std::uint64_t id, const PythonMessage& messa
 }
 
 Result<void> PythonHost::take_handle(const json::object& head) {
-  std::string capability = text_of(head, "capability");
+  std::string capability = text_at(head, "capability");
   if (capability.empty() || capability.size() > kMostName) {
     return fail(Code::Invalid, "'handle' needs a 'capability'");
   }
@@ -305,15 +296,15 @@ asio::awaitable<bool> PythonHost::await_room(std::uint64_t client) {
 void PythonHost::note_taken(std::size_t bytes) {
   ++taken_.messages;
   taken_.bytes += bytes;
-  if (taken_.messages - told_.messages < kMaxKept / 4 &&
-      taken_.bytes - told_.bytes < kMaxKeptBytes / 4) {
+  if (taken_.messages - told_.messages < python::kMaxKept / 4 &&
+      taken_.bytes - told_.bytes < python::kMaxKeptBytes / 4) {
     return;
   }
   told_ = taken_;
-  PythonMessage room;
-  put_u64(room, taken_.messages);
-  put_u64(room, taken_.bytes);
-  (void)worker_->send(PythonOrder::Room, number_, room);  // one that has ended needs none
+  // One that has ended needs none.
+  (void)worker_->send(
+      PythonOrder::Room, number_,
+      {PythonMessage::Form::Text, python::encode_numbers<2>({taken_.messages, taken_.bytes})});
 }
 
 void PythonHost::stop_waiting(std::uint64_t client) {
@@ -372,7 +363,8 @@ Result<void> PythonHost::take_word(PythonWord word, const PythonHead& scanned,
                                    PythonMessage& message) {
   const bool is_its_own =
       word == PythonWord::Post || word == PythonWord::Event || word == PythonWord::Request;
-  if (is_its_own && (counted_.messages >= kMaxKept || counted_.bytes >= kMaxKeptBytes)) {
+  if (is_its_own &&
+      (counted_.messages >= python::kMaxKept || counted_.bytes >= python::kMaxKeptBytes)) {
     return fail(Code::Invalid, "the interpreter sent more than there was room for");
   }
   const json::object& head = scanned.members;
@@ -385,7 +377,7 @@ Result<void> PythonHost::take_word(PythonWord word, const PythonHead& scanned,
       return {};
     }
     case PythonWord::Post: {
-      if (text_of(head, "ev") != "post" || !head.contains("value")) {
+      if (text_at(head, "ev") != "post" || !head.contains("value")) {
         return fail(Code::Invalid, "the interpreter posted what is no post");
       }
       give_counted(std::move(message));
@@ -413,20 +405,20 @@ Result<void> PythonHost::take_over(const json::object& head) {
   if (plan_.backend != Backend::Cell) {
     return fail(Code::Invalid, "the interpreter is no worker of cells");
   }
-  const std::string reason = text_of(head, "reason");
+  const std::string reason = text_at(head, "reason");
   if (reason == "cpu") {
     close({"cpu", "the session's CPU time was used up"});
   } else if (reason == "crash") {
     close({"crash", "the interpreter met a fault, such as a full stack, and its worker ended"});
   } else {
-    close({"crash", "the cell has ended: " + cut_text(text_of(head, "message"), kMostName)});
+    close({"crash", "the cell has ended: " + cut_text(text_at(head, "message"), kMostName)});
   }
   return {};
 }
 
 Result<void> PythonHost::take_answer(const json::object& head, PythonMessage& message) {
   const auto id = id_of(head);
-  const std::string ev = text_of(head, "ev");
+  const std::string ev = text_at(head, "ev");
   const bool is_result = ev == "result" && head.contains("value");
   const json::value* error = head.if_contains("error");
   const bool is_error = ev == "error" && error != nullptr && error->is_object();
@@ -448,7 +440,7 @@ Result<void> PythonHost::take_answer(const json::object& head, PythonMessage& me
 }
 
 Result<void> PythonHost::take_event(const json::object& head, PythonMessage& message) {
-  const std::string ev = text_of(head, "ev");
+  const std::string ev = text_at(head, "ev");
   if (ev == "log" || ev == "metric" || ev == "output") {
     give_counted(std::move(message));
     return {};
@@ -456,9 +448,9 @@ Result<void> PythonHost::take_event(const json::object& head, PythonMessage& mes
   if (ev != "denial") return fail(Code::Invalid, "the interpreter told what is no event");
   note_taken(message.bytes.size());
   // Put together here again: only texts, and the time is ours.
-  tell_denial({cut_text(text_of(head, "capability"), kMostName),
-               cut_text(text_of(head, "attempted_action"), 4 * kMostName),
-               cut_text(text_of(head, "policy_rule"), kMostName)});
+  tell_denial({cut_text(text_at(head, "capability"), kMostName),
+               cut_text(text_at(head, "attempted_action"), 4 * kMostName),
+               cut_text(text_at(head, "policy_rule"), kMostName)});
   return {};
 }
 

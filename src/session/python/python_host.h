@@ -3,12 +3,12 @@
 //   co_await host->take_from_client(message);
 //   co_await host->next();               // for a client
 //
-// One client at a time. What is made for one while none is there is kept, as far as kMaxKept. How
-// much of that the client has taken is told to the interpreter, which counts what it sends and
-// waits when there is no room; one that does not wait is ended. So nothing here ever waits for a
-// client, and a cell without one does not hold up those that share its worker. Operations run one
-// after another in the order in which they came; each has exactly one answer, under the id that the
-// client gave it. docs/reference/python.md has the messages.
+// One client at a time. What is made for one while none is there is kept, as far as
+// python::kMaxKept. How much of that the client has taken is told to the interpreter, which counts
+// what it sends and waits when there is no room; one that does not wait is ended. So nothing here
+// ever waits for a client, and a cell without one does not hold up those that share its worker.
+// Operations run one after another in the order in which they came; each has exactly one answer,
+// under the id that the client gave it. docs/reference/python.md has the messages.
 //
 // What the interpreter says is hostile. It can answer the operation that is under way and no other,
 // ask for what the authority then decides out here (python_broker.h), and end its own session; that
@@ -60,12 +60,10 @@ class PythonBroker;
 
 class PythonHost final : public PythonCell, public std::enable_shared_from_this<PythonHost> {
  public:
-  // Bounds. What a client sends beyond them is answered with an error. The interpreter has the same
-  // two of what is kept (python/host/cell.h), and stays within them.
+  // Bounds. What a client sends beyond them is answered with an error. Those that the interpreter
+  // keeps too are in python/python_protocol.h.
   static constexpr std::size_t kMaxOperations = 256;
   static constexpr std::size_t kMaxOperationBytes = std::size_t{80} << 20;
-  static constexpr std::size_t kMaxKept = 4096;
-  static constexpr std::size_t kMaxKeptBytes = std::size_t{80} << 20;
   // Answers, errors and other messages that are no act of the interpreter's own. Nothing more is
   // read from a client that leaves so many where they are.
   static constexpr std::size_t kMaxOwed = 1024;
@@ -153,7 +151,9 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   void refuse_request(std::uint64_t id, std::string_view why);
   void note_taken(std::size_t bytes);
   void tell_denial(PythonDenial denial);
-  bool has_room() const { return kept_.size() <= kMaxKept && kept_bytes_ <= kMaxKeptBytes; }
+  bool has_room() const {
+    return kept_.size() <= python::kMaxKept && kept_bytes_ <= python::kMaxKeptBytes;
+  }
 
   Result<void> send_begin();
   Result<void> take_over(const boost::json::object& head);

@@ -16,7 +16,7 @@ namespace json = boost::json;
 // What a request tried, in the words of a denial: places that differ are told one by one.
 std::string attempted(const json::object& head) {
   std::string words =
-      fmt::format("request:{}.{}", text_of(head, "capability"), text_of(head, "action"));
+      fmt::format("request:{}.{}", text_at(head, "capability"), text_at(head, "action"));
   const json::value* payload = head.if_contains("payload");
   if (payload == nullptr || !payload->is_object()) return words;
   const std::string host = text_at(payload->as_object(), "host");
@@ -29,14 +29,14 @@ std::string attempted(const json::object& head) {
 Result<void> PythonHost::take_request(const PythonHead& scanned, PythonMessage message) {
   const json::object& head = scanned.members;
   const auto id = id_of(head);
-  if (text_of(head, "ev") != "request" || !id || asked_.contains(*id) || served_.contains(*id)) {
+  if (text_at(head, "ev") != "request" || !id || asked_.contains(*id) || served_.contains(*id)) {
     return fail(Code::Invalid, "the interpreter asked for what is no request");
   }
   if (asked_.size() + served_.size() >= kMaxRequests) {
     return fail(Code::Exhausted, "the interpreter has {} requests under way", kMaxRequests);
   }
   plan_.last_request = std::max(plan_.last_request, *id);
-  if (handled_.contains(text_of(head, "capability"))) {
+  if (handled_.contains(text_at(head, "capability"))) {
     asked_.insert(*id);
     give_counted(std::move(message));
     return {};

@@ -3,20 +3,15 @@
 
 #include "authority/authority_set.h"
 #include "base/result.h"
+#include "python/channel/python_head.h"
 #include "session/python/python_plan.h"
 
 #include <boost/json/object.hpp>
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace glovebox::session {
-
-// What a field holds; nothing, or empty, when it is not there or is something else.
-std::string text_at(const boost::json::object& object, std::string_view key);
-std::optional<std::int64_t> number_at(const boost::json::object& object, std::string_view key);
 
 struct BrokerRequest {
   std::string capability;

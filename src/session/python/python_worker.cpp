@@ -144,7 +144,7 @@ asio::awaitable<Result<void>> PythonWorker::take(std::string_view bytes) {
     // No host sends so long a request: it is not even read.
     Result<PythonHead> head = fail(Code::Invalid, "the interpreter sent too long a request");
     const bool is_read =
-        frame->word != PythonWord::Request || json_size(frame->message) <= kMaxRequestJson;
+        frame->word != PythonWord::Request || json_size(frame->message) <= python::kMaxRequestJson;
     if (is_read) head = co_await read_head_aside(pool_, frame->message);
     CO_TRY_VOID(take_frame(*std::move(frame), std::move(head)));
   }
@@ -161,7 +161,8 @@ Result<void> PythonWorker::take_ready(Result<PythonHead> head) {
   }
   const boost::json::value* cells = said.members.if_contains("cells");
   if (cells != nullptr && cells->is_int64() && cells->as_int64() > 1) {
-    most_cells_ = static_cast<std::uint32_t>(std::min<std::int64_t>(cells->as_int64(), kMaxCells));
+    most_cells_ =
+        static_cast<std::uint32_t>(std::min<std::int64_t>(cells->as_int64(), python::kMaxCells));
   }
   is_ready_ = true;
   started_.notify();

@@ -41,11 +41,7 @@ class PythonCell {
 
 class PythonWorker : public std::enable_shared_from_this<PythonWorker> {
  public:
-  // The status a host ends with when its CPU time is used up (python/host/process_walls.h).
-  static constexpr int kCpuEndStatus = 113;
   static constexpr std::chrono::seconds kStartTimeout{60};
-  // The most cells of one worker, whatever its host says.
-  static constexpr std::uint32_t kMaxCells = 1000;
   // What may wait to be written into a worker's pipe. More is Code::Exhausted.
   static constexpr std::size_t kMaxOutbox = std::size_t{128} << 20;
 

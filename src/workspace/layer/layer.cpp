@@ -127,23 +127,6 @@ void spread_layers(BorrowedFd dir) {
   (void)::ioctl(dir.get(), FS_IOC_SETFLAGS, &flags);  // without it they are slower, that is all
 }
 
-Result<void> record_below(BorrowedFd dir, const std::string& path, const BaseDirectory& base,
-                          std::size_t depth, KnownNodes& known) {
-  if (depth > kDeepestTree || known.size() >= kMostKnown) return {};
-  TRY(const auto entries, list_directory(dir));
-  for (const Entry& entry : entries) {
-    if (entry.type != NodeType::Directory) continue;
-    TRY(const Node node, look(dir, entry.name));
-    const std::string below = join_path(path, entry.name);
-    const BaseDirectory child = base.child(below, node);
-    const auto opened = open_directory(dir, entry.name);
-    if (!opened || !child.is_same()) continue;  // unreadable or already doubtful: stays unknown
-    known.insert_or_assign(below, Known{.inode = node.inode, .changed = node.changed});
-    TRY_VOID(record_below(*opened, below, child, depth + 1, known));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<LayerRoot> open_layer_root(const std::string& path) {
@@ -252,11 +235,6 @@ Result<UniqueFd> Layer::open_original() const {
   return original;
 }
 
-Result<void> Layer::restamp() {
-  TRY(base_.stamp, read_start_stamp());
-  return write_record(dir_, "base.json", encode_base(base_), Durability::Lazy);
-}
-
 Result<void> Layer::save_known(KnownNodes known) {
   base_.known = std::move(known);
   return write_record(dir_, "base.json", encode_base(base_), Durability::Synced);
@@ -266,15 +244,6 @@ Result<UniqueFd> Layer::hold() const {
   TRY(UniqueFd fd, open_file_at(dir_, "layer.json", O_RDONLY | O_NOFOLLOW));
   if (::flock(fd.get(), LOCK_SH | LOCK_NB) != 0) return fail_os(errno, "hold {}", facts_.id);
   return fd;
-}
-
-Result<void> record_directories(Layer& layer) {
-  TRY(const UniqueFd original, layer.open_original());
-  TRY(const Node node, look(original));
-  TRY(const BaseDirectory root, BaseDirectory::root(layer.base(), node));
-  KnownNodes known = layer.base().known;
-  TRY_VOID(record_below(original, "", root, 0, known));
-  return layer.save_known(std::move(known));
 }
 
 }  // namespace glovebox::workspace

@@ -98,9 +98,6 @@ class Layer {
   // The original by its recorded path; Code::Denied when another directory is there now.
   Result<UniqueFd> open_original() const;
 
-  // Moves the start to the present. The box must read nothing before the clock that files are
-  // stamped with is past it (base.h).
-  Result<void> restamp();
   // Replaces what is known about the original since the start.
   Result<void> save_known(KnownNodes known);
 
@@ -149,9 +146,5 @@ struct Retention {
 // interrupted. Layers that are held or have an unfinished commit stay. Of a layer that was begun
 // since the machine started the age is told by a clock that cannot be set. Returns the removed ids.
 Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Retention& keep);
-
-// Walks the directories of the original and adds their inodes to what is known: settles rule 3 of
-// base.h for long sessions. Meant for a background thread right after the start; optional.
-Result<void> record_directories(Layer& layer);
 
 }  // namespace glovebox::workspace

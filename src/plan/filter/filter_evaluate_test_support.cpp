@@ -1,4 +1,4 @@
-#include "plan/filter/filter_evaluate.h"
+#include "plan/filter/filter_evaluate_test_support.h"
 
 #include "base/result.h"
 
