@@ -33,7 +33,7 @@ from .functions import Pipeline, sandbox
 from .policy import CompiledPolicy, Policy
 from .results import Change, Commit, FileInfo, RunResult, Snapshot
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DEFAULT_BACKEND", "IMPLEMENTED_BACKENDS", "SUPPORTED_BACKENDS", "BackendMode", "Change", "Commit",
