@@ -6,11 +6,11 @@
 
 namespace glovebox::session {
 
-Networks::~Networks() {
+BoxNetworks::~BoxNetworks() {
   if (watch_.is_open()) watch_.release();  // the broker closes it
 }
 
-Result<void> Networks::open() {
+Result<void> BoxNetworks::open() {
   if (broker_) return {};
   TRY(egress::Broker broker, egress::Broker::open({name_servers_}));
   broker_ = std::make_shared<egress::Broker>(std::move(broker));
@@ -19,7 +19,7 @@ Result<void> Networks::open() {
   return {};
 }
 
-void Networks::watch() {
+void BoxNetworks::watch() {
   watch_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                     [this, there = std::weak_ptr(broker_)](boost::system::error_code problem) {
                       if (problem || there.expired()) return;
@@ -28,8 +28,8 @@ void Networks::watch() {
                     });
 }
 
-Result<std::unique_ptr<BoxNetwork>> Networks::add(const plan::NetworkPlan& plan, OnDenied on_denied,
-                                                  OnMustEnd on_must_end) {
+Result<std::unique_ptr<BoxNetwork>> BoxNetworks::add(const plan::NetworkPlan& plan,
+                                                     OnDenied on_denied, OnMustEnd on_must_end) {
   TRY_VOID(open());
   const auto gate = std::make_shared<egress::DenialGate>();
   const auto sink = [loop = watch_.get_executor(), gate, on_denied = std::move(on_denied),

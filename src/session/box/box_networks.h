@@ -16,7 +16,7 @@
 
 namespace glovebox::session {
 
-class Networks;
+class BoxNetworks;
 
 // The network of one box. It ends with this.
 class BoxNetwork {
@@ -38,14 +38,14 @@ class BoxNetwork {
   egress::BoxId box_;
 };
 
-class Networks {
+class BoxNetworks {
  public:
   // `name_servers`: egress::BrokerSettings.
-  Networks(boost::asio::io_context& loop, std::string name_servers)
+  BoxNetworks(boost::asio::io_context& loop, std::string name_servers)
       : name_servers_(std::move(name_servers)), watch_(loop) {}
-  Networks(const Networks&) = delete;
-  Networks& operator=(const Networks&) = delete;
-  ~Networks();
+  BoxNetworks(const BoxNetworks&) = delete;
+  BoxNetworks& operator=(const BoxNetworks&) = delete;
+  ~BoxNetworks();
 
   // Makes the broker, which otherwise the first box does; to hear early that it cannot be made.
   Result<void> open();

@@ -71,8 +71,8 @@ Result<std::unique_ptr<Manager>> Manager::open(asio::io_context& loop, ManagerSe
 SessionManager::SessionManager(asio::io_context& loop, ManagerSettings settings)
     : loop_(loop),
       settings_(std::move(settings)),
-      layer_use_(std::make_shared<LayerUse>(settings_.most_layer_bytes)),
-      spool_room_(std::make_shared<SpoolRoom>(settings_.most_spool_bytes)),
+      layer_usage_(std::make_shared<LayerUsage>(settings_.most_layer_bytes)),
+      spool_quota_(std::make_shared<SpoolQuota>(settings_.most_spool_bytes)),
       events_(loop),
       pool_(settings_.pool_threads),
       networks_(loop, settings_.name_servers),
@@ -111,12 +111,12 @@ Result<void> SessionManager::open() {
   preparing.probe = std::filesystem::path(settings_.launcher).parent_path() / "glovebox-probe";
   TRY(preparing.python_extension, write_python_extension(state + "/python"));
   TRY(preparer_, Preparer::open(std::move(preparing)));
-  trash_ = std::make_unique<LayerTrash>(
+  remover_ = std::make_unique<LayerRemover>(
       loop_,
       [preparer = preparer_](const std::string& id) {
-        return workspace::remove_doomed(preparer->layers(), id).has_value();
+        return workspace::remove_marked(preparer->layers(), id).has_value();
       },
-      LayerTrash::Bounds{});
+      LayerRemover::Bounds{});
   TRY(store_, Store::open(state + "/sessions.db"));
   TRY_VOID(recover());
   if (!settings_.name_servers.empty()) TRY_VOID(networks_.open());
@@ -157,7 +157,7 @@ SessionManager::EntryPointer SessionManager::adopt(StoredSession stored) {
   auto entry = std::make_shared<Entry>();
   entry->record = std::move(stored.record);
   entry->runs.assign(stored.runs.begin(), stored.runs.end());
-  entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
+  entry->layer_turn = std::make_shared<Semaphore>(loop_, 1, "the layer");
   SessionInfo& info = entry->record.info;
   for (const WorkspaceInfo& place : info.workspaces) {
     if (place.layer_id.empty()) continue;
@@ -203,7 +203,7 @@ Result<void> SessionManager::remove_unknown_layers() {
     finish_commits(root, layer.id);
     if (known.contains(layer.id) || kept_layers_.uses(layer.id)) continue;
     const auto removed = workspace::remove_layer(root, layer.id);
-    if (!removed) doomed_layers_.push_back(layer.id);
+    if (!removed) unremoved_.push_back(layer.id);
   }
   // The rest of removals that were interrupted; nothing else is too old or too many.
   const workspace::Retention all{std::chrono::hours(24 * 36500), static_cast<std::size_t>(-1)};
@@ -327,7 +327,7 @@ SessionManager::Counts SessionManager::counts() const {
   }
   counts.starting = *starting_;
   counts.launcher_restarts = launcher_.restarts();
-  counts.parked = launcher_.parked_use();
+  counts.parked = launcher_.pool_stats();
   return counts;
 }
 

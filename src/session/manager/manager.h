@@ -202,13 +202,13 @@ class Manager {
     std::size_t dead = 0;
     std::size_t starting = 0;
     std::uint64_t launcher_restarts = 0;
-    ParkedUse parked;
+    PoolStats parked;
   };
   virtual Counts counts() const = 0;
-  // Bytes in all layers, by their disk use. Walks them, on the pool, for layer_use() too.
+  // Bytes in all layers, by their disk use. Walks them, on the pool, for layer_usage() too.
   virtual asio::awaitable<Result<std::uint64_t>> layer_bytes() = 0;
   // What is known of that without looking.
-  virtual LayerUse& layer_use() = 0;
+  virtual LayerUsage& layer_usage() = 0;
   // For a body that somebody else puts into a file.
   virtual SpoolShare spool_share() = 0;
 

@@ -84,7 +84,7 @@ asio::awaitable<Result<std::shared_ptr<CellWorker>>> SessionManager::find_cell_w
   auto worker = std::make_shared<CellWorker>();
   worker->key = kind;
   worker->owner = owner;
-  worker->start = std::make_shared<TurnQueue>(loop_, 1, "a worker for cells");
+  worker->start = std::make_shared<Semaphore>(loop_, 1, "a worker for cells");
   CO_TRY(const auto turn, co_await worker->start->take(WhenBusy::Refuse));  // it is free
   cell_workers_.add(worker);
   // However this ends: no cell is to wait for a worker that will never be there.
@@ -112,31 +112,31 @@ asio::awaitable<Result<std::shared_ptr<CellWorker>>> SessionManager::find_cell_w
 }
 
 // A worker can have ended although that is not known yet: a cell is there when the worker says so.
-asio::awaitable<Result<Newborn>> SessionManager::make_cell(std::shared_ptr<Prepared> prepared,
-                                                           std::optional<std::string> key,
-                                                           const Origin& origin) {
+asio::awaitable<Result<StartedBox>> SessionManager::make_cell(std::shared_ptr<Prepared> prepared,
+                                                              std::optional<std::string> key,
+                                                              const Origin& origin) {
   std::string id = origin.id;
   if (id.empty()) {
     CO_TRY(id, make_uuid());
   }
   for (int tried = 1;; ++tried) {
     CO_TRY(const std::shared_ptr<CellWorker> worker, co_await find_cell_worker(prepared, key));
-    Newborn newborn;
-    newborn.plan = worker->box.plan;
-    newborn.live = worker->box.live;
-    newborn.worker = worker->box.worker;
-    newborn.proved = worker->box.proved;
-    newborn.id = id;
-    newborn.python =
-        std::make_shared<PythonHost>(loop_, newborn.worker, newborn.worker->next_cell());
-    auto begun = begin_python(newborn, *prepared->python);
-    if (begun) begun = co_await newborn.python->await_open();
+    StartedBox started;
+    started.plan = worker->box.plan;
+    started.live = worker->box.live;
+    started.worker = worker->box.worker;
+    started.proved = worker->box.proved;
+    started.id = id;
+    started.python =
+        std::make_shared<PythonHost>(loop_, started.worker, started.worker->next_cell());
+    auto begun = begin_python(started, *prepared->python);
+    if (begun) begun = co_await started.python->await_open();
     if (begun) {
-      if (newborn.worker->holds_one()) keep_stock(*prepared, key);
-      co_return newborn;
+      if (started.worker->holds_one()) keep_stock(*prepared, key);
+      co_return started;
     }
-    newborn.python->close({"worker", begun.error().message});
-    const bool is_workers_fault = newborn.worker->is_over() || newborn.worker->is_retired();
+    started.python->close({"worker", begun.error().message});
+    const bool is_workers_fault = started.worker->is_over() || started.worker->is_retired();
     if (!is_workers_fault || tried == kMostWorkersTried) {
       co_return unexpected(std::move(begun).error());
     }

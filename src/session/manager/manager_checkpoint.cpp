@@ -32,7 +32,7 @@ Error no_memory() {
 struct Writing {
   std::shared_ptr<Preparer> preparer;
   std::string spool;
-  std::shared_ptr<SpoolRoom> room;
+  std::shared_ptr<SpoolQuota> room;
   Snapshot snapshot;
   std::vector<WorkspaceInfo> workspaces;
   checkpoint::Key key;
@@ -131,7 +131,7 @@ BoxRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
 }
 
 // What its own budgets leave for all its layers, and then what there is for those of all sessions.
-RestoreStream::TakeRoom room_for(const BoxRequest& request, std::shared_ptr<LayerUse> layers) {
+RestoreStream::TakeRoom room_for(const BoxRequest& request, std::shared_ptr<LayerUsage> layers) {
   constexpr auto kDisk = authority::BudgetKind::Disk;
   const auto own = std::make_shared<std::uint64_t>(std::numeric_limits<std::uint64_t>::max());
   for (const auto& budget : {request.handed.budget(kDisk),
@@ -176,7 +176,7 @@ asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string i
   if (wants(request, StateKind::Files)) workspaces = entry->record.info.workspaces;
   Writing writing{preparer_,
                   spool_directory_,
-                  spool_room_,
+                  spool_quota_,
                   std::move(snapshot),
                   std::move(workspaces),
                   request.key,
@@ -192,7 +192,7 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
   if (is_stopping_) co_return fail(Code::Os, "the service is ending");
   CO_TRY_VOID(check_room(1));
   const Count count(starting_);
-  if (layer_use_->most() > 0 && !layer_use_->is_measured()) {
+  if (layer_usage_->most() > 0 && !layer_usage_->is_measured()) {
     CO_TRY_VOID(co_await layer_bytes());
   }
   struct Drafted {
@@ -201,7 +201,7 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
     std::shared_ptr<RestoreStream> stream;
   };
   const auto held = std::make_shared<UniqueFd>(std::move(file));
-  const auto work = [preparer = preparer_, layers = layer_use_, held,
+  const auto work = [preparer = preparer_, layers = layer_usage_, held,
                      request = std::move(request)]() -> Result<Drafted> {
     Drafted drafted;
     TRY(drafted.stream, RestoreStream::open(std::move(*held), request.key, request.tenant));

@@ -125,19 +125,19 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_from(BoxRequest requ
 asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
     BoxRequest request, Origin origin, std::shared_ptr<Prepared> prepared) {
   step("create: layers are made");
-  auto born = co_await give_birth_to(prepared, origin);
+  auto born = co_await start_any_box(prepared, origin);
   if (!born) {
     preparer_->forget_facts();
-    Newborn none;
-    co_await take_back(prepared, std::move(none));
+    StartedBox none;
+    co_await discard_box(prepared, std::move(none));
     co_return unexpected(std::move(born).error());
   }
   if (prepared->effective.prove && born->proved.empty()) {
-    co_await take_back(prepared, *born);
+    co_await discard_box(prepared, *born);
     co_return fail(Code::Denied, "the session could not be proved: its box has shown nothing");
   }
   if (auto same = origin.recheck ? origin.recheck() : Result<void>(); !same) {
-    co_await take_back(prepared, *born);
+    co_await discard_box(prepared, *born);
     co_return unexpected(std::move(same).error());
   }
   const EntryPointer entry = enter(*born, *prepared);
@@ -150,7 +150,7 @@ asio::awaitable<Result<SessionInfo>> SessionManager::create_prepared(
   auto written = co_await store_->put(entry->record);
   if (!written) {
     sessions_.erase(born->id);
-    co_await take_back(prepared, *born);
+    co_await discard_box(prepared, *born);
     co_return unexpected(std::move(written).error());
   }
   for (HeldLayer& layer : prepared->layers) layer.keep(entry->holds);
@@ -176,15 +176,15 @@ BoxSettings SessionManager::box_settings(const Prepared& prepared,
   return settings;
 }
 
-asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prepared> prepared,
-                                                            const Origin& origin) {
-  Newborn newborn;
-  newborn.id = origin.id;
-  if (newborn.id.empty()) {
-    CO_TRY(newborn.id, make_uuid());
+asio::awaitable<Result<StartedBox>> SessionManager::start_box(std::shared_ptr<Prepared> prepared,
+                                                              const Origin& origin) {
+  StartedBox started;
+  started.id = origin.id;
+  if (started.id.empty()) {
+    CO_TRY(started.id, make_uuid());
   }
-  newborn.whose = std::make_shared<std::string>(newborn.id);
-  BoxSettings settings = box_settings(*prepared, newborn.whose);
+  started.whose = std::make_shared<std::string>(started.id);
+  BoxSettings settings = box_settings(*prepared, started.whose);
   settings.runs_before = origin.runs_before;
   if (origin.shell) {
     settings.env.emplace();
@@ -195,7 +195,7 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prep
   const auto ending = std::make_shared<std::weak_ptr<BoxSession>>();  // as soon as it is there
   if (prepared->plan.network) {
     const std::weak_ptr<bool> there = is_there_;
-    const auto denied = [this, there, whose = newborn.whose](const egress::Denied& what,
+    const auto denied = [this, there, whose = started.whose](const egress::Denied& what,
                                                              std::uint64_t times) {
       if (!there.expired()) on_denied(*whose, what, times);
     };
@@ -205,47 +205,47 @@ asio::awaitable<Result<Newborn>> SessionManager::give_birth(std::shared_ptr<Prep
     };
     CO_TRY(settings.network, networks_.add(*prepared->plan.network, denied, must_end));
   }
-  newborn.plan = std::shared_ptr<const plan::LaunchPlan>(prepared, &prepared->plan);
-  CO_TRY(launch::RemoteBox box, co_await launcher_.start_box(newborn.plan));
+  started.plan = std::shared_ptr<const plan::LaunchPlan>(prepared, &prepared->plan);
+  CO_TRY(launch::RemoteBox box, co_await launcher_.start_box(started.plan));
   const std::uint64_t box_id = box.id;
-  newborn.live = std::make_shared<BoxSession>(loop_, std::move(box), std::move(settings));
-  *ending = newborn.live;
-  newborn.book = std::make_shared<BoxBook>();
-  newborn.book->session = newborn.live;
+  started.live = std::make_shared<BoxSession>(loop_, std::move(box), std::move(settings));
+  *ending = started.live;
+  started.running = std::make_shared<RunningBox>();
+  started.running->session = started.live;
   // One that ended while it was handed over is reported no more; that it is gone is told by its
   // line.
   if (launcher_.is_running(box_id)) {
-    boxes_.emplace(box_id, newborn.book);
+    boxes_.emplace(box_id, started.running);
   } else {
-    newborn.book->end();
+    started.running->end();
   }
-  auto begun = co_await newborn.live->begin(*newborn.plan, settings_.start_timeout);
+  auto begun = co_await started.live->begin(*started.plan, settings_.start_timeout);
   if (begun && prepared->effective.prove) {
-    auto proved = co_await prove(*newborn.live, settings_.state_directory);
+    auto proved = co_await run_self_test(*started.live, settings_.state_directory);
     if (proved) {
-      newborn.proved = *std::move(proved);
+      started.proved = *std::move(proved);
     } else {
-      newborn.live->close(EndCause::Deleted, proved.error().message);
+      started.live->close(EndCause::Deleted, proved.error().message);
       begun = unexpected(std::move(proved).error());
     }
   }
   if (begun && origin.shell && !origin.shell->cwd.empty() && origin.shell->cwd != prepared->home) {
-    co_await enter_directory(*newborn.live, origin.shell->cwd);
+    co_await enter_directory(*started.live, origin.shell->cwd);
   }
-  if (begun) co_return newborn;
-  (void)co_await await_gone(newborn.live);  // bounded; the layer is removed in any case
+  if (begun) co_return started;
+  (void)co_await await_gone(started.live);  // bounded; the layer is removed in any case
   co_return unexpected(std::move(begun).error());
 }
 
 // A box that will be no session: it ends, and then its layers go, which is work for the pool.
-asio::awaitable<void> SessionManager::take_back(std::shared_ptr<Prepared> prepared,
-                                                Newborn newborn) {
+asio::awaitable<void> SessionManager::discard_box(std::shared_ptr<Prepared> prepared,
+                                                  StartedBox started) {
   const bool is_cell = prepared->python && prepared->python->backend == plan::Backend::Cell;
-  if (is_cell && newborn.python) {
-    newborn.python->close({"closed", "the session could not be written down"});
-  } else if (newborn.live) {
-    newborn.live->close(EndCause::Deleted, "the session could not be written down");
-    (void)co_await await_gone(newborn.live);
+  if (is_cell && started.python) {
+    started.python->close({"closed", "the session could not be written down"});
+  } else if (started.live) {
+    started.live->close(EndCause::Deleted, "the session could not be written down");
+    (void)co_await await_gone(started.live);
   }
   auto layers = std::make_shared<std::vector<HeldLayer>>(std::exchange(prepared->layers, {}));
   const auto work = [layers] {
@@ -261,21 +261,21 @@ WallTime SessionManager::next_creation() {
   return last_creation_;
 }
 
-SessionManager::EntryPointer SessionManager::enter(const Newborn& newborn, Prepared& prepared) {
+SessionManager::EntryPointer SessionManager::enter(const StartedBox& started, Prepared& prepared) {
   auto entry = std::make_shared<Entry>();
-  entry->layer_turn = std::make_shared<TurnQueue>(loop_, 1, "the layer");
+  entry->layer_turn = std::make_shared<Semaphore>(loop_, 1, "the layer");
   SessionInfo& info = entry->record.info;
-  info.id = newborn.id;
+  info.id = started.id;
   info.created_at = next_creation();
   info.last_run_at = info.created_at;
-  fill_record(*entry, newborn, prepared);
+  fill_record(*entry, started, prepared);
   take_memory(*entry, prepared.layers);
-  sessions_.emplace(newborn.id, entry);
+  sessions_.emplace(started.id, entry);
   // The box may have ended in the meantime, before anybody knew it by this name.
-  if (const auto& end = newborn.live->end()) on_end(newborn.id, *end);
-  narrow_newborn(*entry, prepared);
-  if (newborn.python && newborn.python->is_over()) {
-    on_python_end(newborn.id, {"crash", "the interpreter has ended"});
+  if (const auto& end = started.live->end()) on_end(started.id, *end);
+  narrow_started(*entry, prepared);
+  if (started.python && started.python->is_over()) {
+    on_python_end(started.id, {"crash", "the interpreter has ended"});
   }
   return entry;
 }
@@ -332,20 +332,20 @@ void SessionManager::on_end(const std::string& id, const SessionEnd& end) {
 void SessionManager::on_box_ended(std::uint64_t box, const launch::RemoteEnd& end) {
   const auto found = boxes_.find(box);
   if (found == boxes_.end()) return;
-  const std::shared_ptr<BoxBook> book = found->second;
+  const std::shared_ptr<RunningBox> running = found->second;
   boxes_.erase(found);
-  book->end();
-  if (const auto session = book->session.lock()) session->box_ended(end);
+  running->end();
+  if (const auto session = running->session.lock()) session->box_ended(end);
 }
 
 void SessionManager::on_launcher_gone(const std::vector<std::uint64_t>& boxes) {
   for (const std::uint64_t box : boxes) {
     const auto found = boxes_.find(box);
     if (found == boxes_.end()) continue;
-    const std::shared_ptr<BoxBook> book = found->second;
+    const std::shared_ptr<RunningBox> running = found->second;
     boxes_.erase(found);
-    book->end();
-    if (const auto session = book->session.lock()) session->launcher_gone();
+    running->end();
+    if (const auto session = running->session.lock()) session->launcher_gone();
   }
 }
 

@@ -56,22 +56,22 @@ void SessionManager::tell(EventKind kind, const Entry& entry, std::string detail
 asio::awaitable<bool> SessionManager::await_gone(std::shared_ptr<BoxSession> live) {
   const auto found = boxes_.find(live->box_id());
   if (found == boxes_.end()) co_return true;
-  const std::shared_ptr<BoxBook> book = found->second;
+  const std::shared_ptr<RunningBox> running = found->second;
   // Not of this coroutine: a timer that has just run out calls back although it is destroyed.
-  const auto waiter = std::make_shared<BoxBook::Waiter>(loop_);
-  book->waiters.push_back(waiter);
+  const auto waiter = std::make_shared<RunningBox::Waiter>(loop_);
+  running->waiters.push_back(waiter);
   asio::steady_timer timer(loop_, settings_.end_timeout);
   timer.async_wait([waiter](const boost::system::error_code& problem) {
     if (problem) return;
     waiter->is_late = true;
     waiter->wakeup.notify();
   });
-  while (!book->is_gone && !waiter->is_late) {
+  while (!running->is_gone && !waiter->is_late) {
     const Woken woken = co_await waiter->wakeup.wait();
     if (woken == Woken::Canceled) break;
   }
-  std::erase(book->waiters, waiter);
-  co_return book->is_gone;
+  std::erase(running->waiters, waiter);
+  co_return running->is_gone;
 }
 
 asio::awaitable<Result<LeftBehind>> SessionManager::remove(std::string id, LayerFate fate) {
@@ -175,24 +175,24 @@ asio::awaitable<void> SessionManager::remove_layers(std::vector<std::string> ids
   std::erase_if(ids, [this](const std::string& id) { return is_used(id, nullptr); });
   if (ids.empty()) co_return;
   struct Outcome {
-    std::vector<std::string> doomed;
+    std::vector<std::string> marked;
     std::vector<std::string> left;
   };
   const auto work = [preparer = preparer_, ids = std::move(ids)] {
     Outcome outcome;
     for (const std::string& id : ids) {
-      const auto doomed = workspace::doom_layer(preparer->layers(), id);
-      if (doomed) {
-        outcome.doomed.push_back(id);
-      } else if (doomed.error().code != Code::NotFound) {
+      const auto marked = workspace::mark_removed(preparer->layers(), id);
+      if (marked) {
+        outcome.marked.push_back(id);
+      } else if (marked.error().code != Code::NotFound) {
         outcome.left.push_back(id);
       }
     }
     return outcome;
   };
   Outcome outcome = co_await on_pool(pool_, work);
-  doomed_layers_.insert(doomed_layers_.end(), outcome.left.begin(), outcome.left.end());
-  co_await trash_->take(std::move(outcome.doomed));
+  unremoved_.insert(unremoved_.end(), outcome.left.begin(), outcome.left.end());
+  co_await remover_->take(std::move(outcome.marked));
 }
 
 bool SessionManager::is_used(const std::string& layer, const Entry* but) const {
@@ -277,7 +277,7 @@ void SessionManager::write_runs() {
 
 asio::awaitable<void> SessionManager::sweep() {
   write_runs();
-  sweep_python(PythonPool<Newborn>::Whose::Expired);
+  sweep_python(PythonPool<StartedBox>::Whose::Expired);
   co_await bound_layers();
   const std::vector<EntryPointer> idle = expired();
   for (const EntryPointer& entry : idle) {
@@ -289,9 +289,9 @@ asio::awaitable<void> SessionManager::sweep() {
     const LayerFate fate = is_dead ? LayerFate::Remove : settings_.on_idle;
     (void)co_await remove_for(entry, fate, EndCause::Idle, "the session was idle");
   }
-  std::vector<std::string> doomed = std::exchange(doomed_layers_, {});
-  for (std::string& id : trash_->take_left()) doomed.push_back(std::move(id));
-  co_await remove_layers(std::move(doomed));
+  std::vector<std::string> again = std::exchange(unremoved_, {});
+  for (std::string& id : remover_->take_left()) again.push_back(std::move(id));
+  co_await remove_layers(std::move(again));
 }
 
 asio::awaitable<void> SessionManager::keep_sweeping(std::weak_ptr<bool> there) {
@@ -306,7 +306,7 @@ asio::awaitable<void> SessionManager::keep_sweeping(std::weak_ptr<bool> there) {
 asio::awaitable<void> SessionManager::stop(LayerFate fate) {
   is_stopping_ = true;
   sweep_timer_.cancel();
-  sweep_python(PythonPool<Newborn>::Whose::All);
+  sweep_python(PythonPool<StartedBox>::Whose::All);
   std::vector<EntryPointer> all;
   for (const auto& [id, entry] : sessions_) all.push_back(entry);
   for (const EntryPointer& entry : all) {
@@ -324,7 +324,7 @@ asio::awaitable<void> SessionManager::stop(LayerFate fate) {
     // What is left is removed by the next service on this directory.
     (void)co_await remove_for(entry, fate, EndCause::ServiceEnded, "the service has ended");
   }
-  co_await trash_->drain(settings_.end_timeout);  // the rest is for the next service
+  co_await remover_->drain(settings_.end_timeout);  // the rest is for the next service
   write_runs();
   (void)co_await store_->flush();  // there is nobody left to tell
   events_.close();

@@ -34,7 +34,7 @@ Result<void> write_body(DiffForm form, const std::vector<workspace::Change>& cha
 struct Spooling {
   std::string directory;
   std::uint64_t most = 0;
-  std::shared_ptr<SpoolRoom> room;
+  std::shared_ptr<SpoolQuota> room;
 };
 
 Result<DiffBody> spool_body(DiffForm form, const std::vector<workspace::Change>& changes,
@@ -86,8 +86,8 @@ struct LayerSizes {
   std::map<std::string, workspace::TreeUse> layers;
   std::uint64_t on_disk = 0;  // all that is on their filesystem, by whoever
 };
-Result<LayerSizes> measure_layers(const workspace::LayerRoot& root, LayerUse& known) {
-  const LayerUse::Mark mark = known.begin_measure();
+Result<LayerSizes> measure_layers(const workspace::LayerRoot& root, LayerUsage& known) {
+  const LayerUsage::Mark mark = known.begin_measure();
   LayerSizes sizes;
   std::uint64_t bytes = 0;
   TRY(const UniqueFd all, workspace::open_directory(root.dir, "."));
@@ -215,7 +215,7 @@ asio::awaitable<Result<DiffBody>> SessionManager::diff(std::string id, LayerChoi
   CO_TRY(const std::string layer, layer_of(*entry, where));
   const auto work = [open = opener(*entry, layer), form,
                      spool = Spooling{spool_directory_, settings_.most_diff_bytes,
-                                      spool_room_}]() -> Result<DiffBody> {
+                                      spool_quota_}]() -> Result<DiffBody> {
     TRY(const workspace::Layer opened, open());
     return make_diff(opened, form, spool);
   };
@@ -230,7 +230,7 @@ asio::awaitable<Result<DiffBody>> SessionManager::diff_between(std::string from,
   CO_TRY(std::string to_layer, layer_of(*other, where));
   const auto work = [preparer = preparer_, from = std::move(from_layer), to = std::move(to_layer),
                      form,
-                     spool = Spooling{spool_directory_, settings_.most_diff_bytes, spool_room_}] {
+                     spool = Spooling{spool_directory_, settings_.most_diff_bytes, spool_quota_}] {
     return make_branch_diff(preparer->layers(), from, to, form, spool);
   };
   co_return co_await on_pool(pool_, work);
@@ -300,12 +300,12 @@ asio::awaitable<Result<workspace::UndoResult>> SessionManager::undo(std::string 
 }
 
 asio::awaitable<Result<std::uint64_t>> SessionManager::layer_bytes() {
-  const auto work = [preparer = preparer_, known = layer_use_]() -> Result<void> {
+  const auto work = [preparer = preparer_, known = layer_usage_]() -> Result<void> {
     TRY_VOID(measure_layers(preparer->layers(), *known));
     return {};
   };
   CO_TRY_VOID(co_await on_pool(pool_, work));
-  co_return layer_use_->bytes();
+  co_return layer_usage_->bytes();
 }
 
 // A bound on all layers together cannot make a write fail: it is kept by looking. What a box writes
@@ -315,7 +315,7 @@ asio::awaitable<void> SessionManager::bound_layers() {
   using Clock = std::chrono::steady_clock;
   if (settings_.most_layer_bytes == 0 || Clock::now() < next_measure_) co_return;
   const std::weak_ptr<bool> there = is_there_;
-  const auto work = [preparer = preparer_, known = layer_use_] {
+  const auto work = [preparer = preparer_, known = layer_usage_] {
     return measure_layers(preparer->layers(), *known);
   };
   const auto begun = Clock::now();

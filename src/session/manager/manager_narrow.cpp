@@ -150,7 +150,7 @@ Result<NarrowedBox> SessionManager::narrow_session(std::string_view id,
 }
 
 // A session that was on its way while the policies changed: it was planned by those of before.
-void SessionManager::narrow_newborn(Entry& entry, const Prepared& prepared) {
+void SessionManager::narrow_started(Entry& entry, const Prepared& prepared) {
   if (!prepared.origin || !settings_.policies) return;
   const auto set = settings_.policies->current();
   if (set == prepared.policies) return;

@@ -35,21 +35,21 @@ std::optional<launch::LimitKind> limit_of(std::string_view reason) {
 
 }  // namespace
 
-asio::awaitable<Result<Newborn>> SessionManager::give_birth_to(std::shared_ptr<Prepared> prepared,
-                                                               const Origin& origin) {
-  if (!prepared->python) co_return co_await give_birth(prepared, origin);
+asio::awaitable<Result<StartedBox>> SessionManager::start_any_box(
+    std::shared_ptr<Prepared> prepared, const Origin& origin) {
+  if (!prepared->python) co_return co_await start_box(prepared, origin);
   const std::optional<std::string> key = python_pool_key(*prepared);
   if (prepared->python->backend == plan::Backend::Cell) {
     co_return co_await make_cell(prepared, key, origin);
   }
-  Newborn newborn;
-  if (!origin.shell) newborn = take_parked(key, origin);
-  if (!newborn.live) {
-    CO_TRY(newborn, co_await make_interpreter(prepared, origin));
+  StartedBox started;
+  if (!origin.shell) started = take_parked(key, origin);
+  if (!started.live) {
+    CO_TRY(started, co_await make_interpreter(prepared, origin));
   }
-  CO_TRY_VOID(begin_python(newborn, *prepared->python));
+  CO_TRY_VOID(begin_python(started, *prepared->python));
   keep_stock(*prepared, key);
-  co_return newborn;
+  co_return started;
 }
 
 // More of the kind that was just taken, if it is one that can be made ahead.
@@ -65,7 +65,8 @@ void SessionManager::keep_stock(const Prepared& prepared, const std::optional<st
 
 // A box with an interpreter that was made ahead, or nothing. It takes the name of a session that is
 // there, if it is for one.
-Newborn SessionManager::take_parked(const std::optional<std::string>& key, const Origin& origin) {
+StartedBox SessionManager::take_parked(const std::optional<std::string>& key,
+                                       const Origin& origin) {
   while (key) {
     auto ready = python_pool_.take(*key);
     if (!ready) break;
@@ -79,16 +80,16 @@ Newborn SessionManager::take_parked(const std::optional<std::string>& key, const
   return {};
 }
 
-asio::awaitable<Result<Newborn>> SessionManager::make_interpreter(
+asio::awaitable<Result<StartedBox>> SessionManager::make_interpreter(
     std::shared_ptr<Prepared> prepared, const Origin& origin) {
-  CO_TRY(Newborn newborn, co_await give_birth(prepared, origin));
-  newborn.worker = std::make_shared<PythonWorker>(loop_, message_pool_, newborn.live);
+  CO_TRY(StartedBox started, co_await start_box(prepared, origin));
+  started.worker = std::make_shared<PythonWorker>(loop_, message_pool_, started.live);
   std::vector<std::string> command = python_command(*prepared->python);
-  auto started = co_await newborn.worker->start(std::move(command));
-  if (started) co_return newborn;
-  newborn.live->close(EndCause::Deleted, "its interpreter did not start");
-  (void)co_await await_gone(newborn.live);  // bounded
-  co_return unexpected(std::move(started).error());
+  auto ready = co_await started.worker->start(std::move(command));
+  if (ready) co_return started;
+  started.live->close(EndCause::Deleted, "its interpreter did not start");
+  (void)co_await await_gone(started.live);  // bounded
+  co_return unexpected(std::move(ready).error());
 }
 
 // Keeps up the stock of one kind. What fails here fails again when somebody waits for it, and is
@@ -120,21 +121,21 @@ asio::awaitable<void> SessionManager::make_ahead(SessionManager& manager, std::w
   }
 }
 
-Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& plan) {
+Result<void> SessionManager::begin_python(StartedBox& started, const PythonPlan& plan) {
   const std::weak_ptr<bool> there = is_there_;
-  if (!newborn.python) newborn.python = std::make_shared<PythonHost>(loop_, newborn.worker, 0);
+  if (!started.python) started.python = std::make_shared<PythonHost>(loop_, started.worker, 0);
   PythonCallbacks callbacks;
-  callbacks.on_end = [this, there, id = newborn.id,
-                      host = std::weak_ptr(newborn.python)](const PythonEnd& end) {
+  callbacks.on_end = [this, there, id = started.id,
+                      host = std::weak_ptr(started.python)](const PythonEnd& end) {
     if (there.expired()) return;
     const auto cell = host.lock();
     if (cell && cell->plan().backend == plan::Backend::Cell) leave_worker(*cell, end);
     on_python_end(id, end);
   };
-  callbacks.on_worker_lost = [this, there, id = newborn.id] {
+  callbacks.on_worker_lost = [this, there, id = started.id] {
     return !there.expired() && reseat(id);
   };
-  callbacks.on_denial = [this, there, id = newborn.id](const PythonDenial& denial) {
+  callbacks.on_denial = [this, there, id = started.id](const PythonDenial& denial) {
     if (there.expired()) return;
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
@@ -143,7 +144,7 @@ Result<void> SessionManager::begin_python(Newborn& newborn, const PythonPlan& pl
     tell(EventKind::Denied, *found->second, std::move(text),
          {denial.capability, denial.action, denial.rule});
   };
-  return newborn.python->begin(plan, std::move(callbacks));
+  return started.python->begin(plan, std::move(callbacks));
 }
 
 // The interpreter is gone or went too far: so does its box, unless others live in it.
@@ -161,16 +162,16 @@ void SessionManager::on_python_end(const std::string& id, const PythonEnd& end) 
 }
 
 // Ends boxes that were made ahead and not wanted, and workers without cells.
-void SessionManager::sweep_python(PythonPool<Newborn>::Whose whose) {
-  using Which = PythonPool<Newborn>::Whose;
+void SessionManager::sweep_python(PythonPool<StartedBox>::Whose whose) {
+  using Which = PythonPool<StartedBox>::Whose;
   while (auto old = python_pool_.take_old(whose)) {
     old->live->close(EndCause::Deleted, "nobody came for it");
   }
   cell_workers_.remove_if([&](const CellWorker& each) {
     if (!each.box.worker) return false;  // on its way
     const bool is_empty = each.box.worker->cell_count() == 0;
-    const bool is_idle =
-        std::chrono::steady_clock::now() - each.box.live->last_use() > PythonPool<Newborn>::kLife;
+    const bool is_idle = std::chrono::steady_clock::now() - each.box.live->last_use() >
+                         PythonPool<StartedBox>::kLife;
     const bool is_wanted = !each.key.empty() && each.box.worker->takes_cells();
     const bool is_done =
         each.box.worker->is_over() || whose == Which::All || (is_empty && (is_idle || !is_wanted));

@@ -99,7 +99,7 @@ asio::awaitable<Result<std::optional<ShellState>>> SessionManager::shell_of(Entr
 
 asio::awaitable<Result<Snapshot>> SessionManager::snapshot(std::string id) {
   CO_TRY(const EntryPointer entry, find(id));
-  std::unique_ptr<LiveSession::ShellTurn> shell;
+  Semaphore::Permit shell;
   if (entry->live && entry->live->is_alive() && !entry->is_cell) {
     CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
   }
@@ -137,10 +137,11 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
   co_return snapshot;
 }
 
-void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const {
-  entry.plan = newborn.plan;
-  entry.live = newborn.live;
-  entry.python = newborn.python;
+void SessionManager::fill_record(Entry& entry, const StartedBox& started,
+                                 Prepared& prepared) const {
+  entry.plan = started.plan;
+  entry.live = started.live;
+  entry.python = started.python;
   entry.is_cell = prepared.python && prepared.python->backend == plan::Backend::Cell;
   SessionInfo& info = entry.record.info;
   info.state = SessionState::Active;
@@ -151,7 +152,7 @@ void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared&
   info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
   info.not_enforced = prepared.plan.not_enforced;
   entry.record.guarantees = prepared.plan.guarantees;
-  entry.record.proved = newborn.proved;
+  entry.record.proved = started.proved;
   entry.record.terms = prepared.plan.terms;
   entry.places = prepared.places;
   entry.origin = prepared.origin;
@@ -198,13 +199,13 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, BoxReque
     co_return unexpected(std::move(prepared).error());
   }
   step("renew: layers are made");
-  auto born = co_await give_birth_to(*prepared, origin);
+  auto born = co_await start_any_box(*prepared, origin);
   // Somebody may have deleted it meanwhile.
   auto wanted = born ? check_wanted(*entry) : unexpected(born.error());
   if (!wanted) {
-    Newborn unborn;
+    StartedBox unborn;
     if (born) unborn = *born;
-    co_await take_back(*prepared, std::move(unborn));
+    co_await discard_box(*prepared, std::move(unborn));
     die(*entry, wanted.error().message);
     co_return wanted;
   }
@@ -220,7 +221,7 @@ asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, BoxReque
   if (entry->python && entry->python->is_over()) {
     on_python_end(origin.id, {"crash", "the interpreter has ended"});
   }
-  narrow_newborn(*entry, **prepared);
+  narrow_started(*entry, **prepared);
   step("renew: written down");
   co_return written;
 }

@@ -55,8 +55,8 @@ class SessionManager final : public Manager {
   asio::awaitable<Abilities> probe() override;
   Counts counts() const override;
   asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
-  LayerUse& layer_use() override { return *layer_use_; }
-  SpoolShare spool_share() override { return SpoolShare(spool_room_); }
+  LayerUsage& layer_usage() override { return *layer_usage_; }
+  SpoolShare spool_share() override { return SpoolShare(spool_quota_); }
   std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
                                       egress::Existing existing) override;
   Result<NarrowedBox> narrow_session(std::string_view id,
@@ -77,7 +77,7 @@ class SessionManager final : public Manager {
     std::map<std::string, SharedFd> memory;        // of its layers that lie in memory, by id
     std::deque<RunRecord> runs;
     // Commits, undos, forks, fresh boxes, and the end of it all: one at a time.
-    std::shared_ptr<TurnQueue> layer_turn;
+    std::shared_ptr<Semaphore> layer_turn;
     std::optional<PolicyOrigin> origin;
     // Since when the sweep has found it dead. No clock that somebody sets.
     std::optional<std::chrono::steady_clock::time_point> dead_since{};
@@ -121,13 +121,13 @@ class SessionManager final : public Manager {
                                                        std::shared_ptr<Prepared> prepared);
   asio::awaitable<Result<std::shared_ptr<Prepared>>> prepare(BoxRequest request,
                                                              const Origin& origin);
-  asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
-                                              const Origin& origin);
+  asio::awaitable<Result<StartedBox>> start_box(std::shared_ptr<Prepared> prepared,
+                                                const Origin& origin);
   BoxSettings box_settings(const Prepared& prepared, const std::shared_ptr<const std::string>& id);
-  EntryPointer enter(const Newborn& newborn, Prepared& prepared);
+  EntryPointer enter(const StartedBox& started, Prepared& prepared);
   // Later than the last one, whatever the clock says: sessions are told apart by their order.
   WallTime next_creation();
-  asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
+  asio::awaitable<void> discard_box(std::shared_ptr<Prepared> prepared, StartedBox started);
   void on_run(const std::string& id, const RunRecord& run);
   void on_denied(const std::string& id, const egress::Denied& denied, std::uint64_t times);
   void on_end(const std::string& id, const SessionEnd& end);
@@ -144,7 +144,7 @@ class SessionManager final : public Manager {
   asio::awaitable<Result<Snapshot>> take_snapshot(EntryPointer entry, Env env);
   asio::awaitable<Result<std::optional<ShellState>>> shell_of(EntryPointer entry);
   asio::awaitable<Result<void>> renew(EntryPointer entry, BoxRequest request, Origin origin);
-  void fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const;
+  void fill_record(Entry& entry, const StartedBox& started, Prepared& prepared) const;
   void die(Entry& entry, const std::string& sentence);
 
   // Forks (manager_fork.cpp).
@@ -157,29 +157,30 @@ class SessionManager final : public Manager {
   // Narrowing (manager_narrow.cpp).
   NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
   void tell_narrowed(const Entry& entry, const NarrowedBox& narrowed);
-  void narrow_newborn(Entry& entry, const Prepared& prepared);
+  void narrow_started(Entry& entry, const Prepared& prepared);
 
   // Python (manager_python.cpp).
-  asio::awaitable<Result<Newborn>> give_birth_to(std::shared_ptr<Prepared> prepared,
-                                                 const Origin& origin);
-  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared,
+  asio::awaitable<Result<StartedBox>> start_any_box(std::shared_ptr<Prepared> prepared,
                                                     const Origin& origin);
-  asio::awaitable<Result<Newborn>> make_cell(std::shared_ptr<Prepared> prepared,
-                                             std::optional<std::string> key, const Origin& origin);
-  Newborn take_parked(const std::optional<std::string>& key, const Origin& origin);
+  asio::awaitable<Result<StartedBox>> make_interpreter(std::shared_ptr<Prepared> prepared,
+                                                       const Origin& origin);
+  asio::awaitable<Result<StartedBox>> make_cell(std::shared_ptr<Prepared> prepared,
+                                                std::optional<std::string> key,
+                                                const Origin& origin);
+  StartedBox take_parked(const std::optional<std::string>& key, const Origin& origin);
   asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
       std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
   void keep_stock(const Prepared& prepared, const std::optional<std::string>& key);
   void leave_worker(const PythonHost& host, const PythonEnd& end);
   static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
                                           std::string key, std::shared_ptr<Prepared> prepared);
-  Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);
+  Result<void> begin_python(StartedBox& started, const PythonPlan& plan);
   void on_python_end(const std::string& id, const PythonEnd& end);
   void end_cell(const EntryPointer& entry, const PythonEnd& end);
   bool reseat(const std::string& id);
   static asio::awaitable<void> reseat_cell(SessionManager& manager, std::weak_ptr<bool> there,
                                            std::string id);
-  void sweep_python(PythonPool<Newborn>::Whose whose);
+  void sweep_python(PythonPool<StartedBox>::Whose whose);
   static std::size_t under_way(const Entry& entry);
   static bool is_in_use(const Entry& entry);
   static std::chrono::steady_clock::time_point last_use(const Entry& entry);
@@ -207,7 +208,7 @@ class SessionManager final : public Manager {
   asio::awaitable<void> bound_layers();
   Result<std::string> layer_of(const Entry& entry, const LayerChoice& where) const;
   // The session's shell, if it has one, and its layers, of one box. Code::NotFound when it is gone.
-  using Turns = std::vector<std::unique_ptr<LiveSession::ShellTurn>>;
+  using Turns = std::vector<Semaphore::Permit>;
   asio::awaitable<Result<Turns>> take_turns(EntryPointer entry, WhenBusy when_busy);
   // Opens a layer, with what lies in memory; for the pool.
   using OpenLayer = std::function<Result<workspace::Layer>()>;
@@ -218,26 +219,26 @@ class SessionManager final : public Manager {
   UniqueFd lock_;
   std::shared_ptr<Preparer> preparer_;
   std::string spool_directory_;
-  std::shared_ptr<LayerUse> layer_use_;
-  std::shared_ptr<SpoolRoom> spool_room_;
-  std::unique_ptr<LayerTrash> trash_;
+  std::shared_ptr<LayerUsage> layer_usage_;
+  std::shared_ptr<SpoolQuota> spool_quota_;
+  std::unique_ptr<LayerRemover> remover_;
   std::unique_ptr<Store> store_;
   EventHub events_;
   asio::thread_pool pool_;
   asio::thread_pool restore_pool_{1};  // reading a checkpoint holds up nothing but its like
   asio::thread_pool message_pool_{1};  // nor does reading a long message of a Python session
-  Networks networks_;
-  LauncherLine launcher_;
+  BoxNetworks networks_;
+  LauncherConnection launcher_;
   std::map<std::string, EntryPointer, std::less<>> sessions_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<BoxBook>> boxes_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<RunningBox>> boxes_;
   std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of scoped_count.h
   std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;  // until the next sweep
   std::chrono::steady_clock::time_point next_measure_;             // of all layers
   std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
   std::map<std::string, LayerLook> last_looks_;           // at layers, when that was possible last
-  std::vector<std::string> doomed_layers_;                // could not be taken away yet
+  std::vector<std::string> unremoved_;                    // could not be taken away yet
   KeptLayers kept_layers_;                                // although their session is forgotten
-  PythonPool<Newborn> python_pool_;
+  PythonPool<StartedBox> python_pool_;
   std::size_t python_starting_ = 0;  // ahead of need
   CellWorkers cell_workers_;
   asio::steady_timer sweep_timer_;

@@ -1,0 +1,82 @@
+#include "async/task_group.h"
+
+#include "async/event.h"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace glovebox::session {
+
+// Shared with the coroutines' completion handlers, which the loop may destroy after the group.
+struct TaskGroup::State {
+  explicit State(asio::io_context& loop) : changed(loop) {}
+  std::vector<std::shared_ptr<asio::cancellation_signal>> tasks;
+  Wakeup changed;
+  bool is_closed = false;
+
+  // In the completion handler of one task: it is over when this is called, and also when it is
+  // destroyed with its loop.
+  struct Token {
+    Token(std::shared_ptr<State> group, std::shared_ptr<asio::cancellation_signal> task)
+        : state(std::move(group)), signal(std::move(task)) {}
+    Token(Token&&) = default;
+    Token(const Token&) = delete;
+    Token& operator=(Token&&) = delete;
+    Token& operator=(const Token&) = delete;
+    ~Token() {
+      if (!state) return;
+      std::erase(state->tasks, signal);
+      state->changed.notify();
+    }
+    void operator()(const std::exception_ptr& /*problem*/) const {}
+
+    std::shared_ptr<State> state;
+    std::shared_ptr<asio::cancellation_signal> signal;
+  };
+};
+
+TaskGroup::TaskGroup(asio::io_context& loop) : loop_(loop), state_(std::make_shared<State>(loop)) {}
+
+TaskGroup::~TaskGroup() {
+  cancel();
+  if (state_->tasks.empty()) return;
+  const bool was_stopped = loop_.stopped();
+  if (was_stopped) loop_.restart();
+  while (!state_->tasks.empty() && loop_.run_one() > 0) {
+  }
+  if (was_stopped) loop_.stop();
+}
+
+void TaskGroup::spawn(asio::awaitable<void> task) {
+  if (state_->is_closed) return;
+  const auto signal = std::make_shared<asio::cancellation_signal>();
+  state_->tasks.push_back(signal);
+  asio::co_spawn(loop_, std::move(task),
+                 asio::bind_cancellation_slot(signal->slot(), State::Token(state_, signal)));
+}
+
+std::size_t TaskGroup::size() const { return state_->tasks.size(); }
+
+void TaskGroup::cancel() {
+  state_->is_closed = true;
+  // A copy: a task may end at once.
+  for (const auto& task : std::vector(state_->tasks)) task->emit(asio::cancellation_type::terminal);
+}
+
+asio::awaitable<void> TaskGroup::join() {
+  cancel();
+  const std::shared_ptr<State> state = state_;
+  while (!state->tasks.empty()) (void)co_await state->changed.wait();
+}
+
+void spawn_owning(asio::io_context& loop, asio::awaitable<void> task) {
+  asio::co_spawn(loop, std::move(task), asio::detached);
+}
+
+}  // namespace glovebox::session
