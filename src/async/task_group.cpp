@@ -6,7 +6,9 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -19,6 +21,16 @@ struct TaskGroup::State {
   std::vector<std::shared_ptr<asio::cancellation_signal>> tasks;
   Wakeup changed;
   bool is_closed = false;
+
+  // From the loop alone: there the signal reaches the coroutine at once. One that comes after its
+  // end reaches memory that is gone.
+  void cancel() {
+    // A copy: a task may end at once, and others with it.
+    for (const auto& task : std::vector(tasks)) {
+      const bool is_there = std::ranges::find(tasks, task) != tasks.end();
+      if (is_there) task->emit(asio::cancellation_type::terminal);
+    }
+  }
 
   // In the completion handler of one task: it is over when this is called, and also when it is
   // destroyed with its loop.
@@ -43,11 +55,12 @@ struct TaskGroup::State {
 
 TaskGroup::TaskGroup(asio::io_context& loop) : loop_(loop), state_(std::make_shared<State>(loop)) {}
 
-TaskGroup::~TaskGroup() {
-  cancel();
+void TaskGroup::finish() {
+  state_->is_closed = true;
   if (state_->tasks.empty()) return;
   const bool was_stopped = loop_.stopped();
   if (was_stopped) loop_.restart();
+  asio::post(loop_, [state = state_] { state->cancel(); });
   while (!state_->tasks.empty() && loop_.run_one() > 0) {
   }
   if (was_stopped) loop_.stop();
@@ -63,19 +76,14 @@ void TaskGroup::spawn(asio::awaitable<void> task) {
 
 std::size_t TaskGroup::size() const { return state_->tasks.size(); }
 
-void TaskGroup::cancel() {
-  state_->is_closed = true;
-  // A copy: a task may end at once.
-  for (const auto& task : std::vector(state_->tasks)) task->emit(asio::cancellation_type::terminal);
-}
-
 asio::awaitable<void> TaskGroup::join() {
-  cancel();
   const std::shared_ptr<State> state = state_;
+  state->is_closed = true;
+  state->cancel();
   while (!state->tasks.empty()) (void)co_await state->changed.wait();
 }
 
-void spawn_owning(asio::io_context& loop, asio::awaitable<void> task) {
+void spawn_owning(const asio::any_io_executor& loop, asio::awaitable<void> task) {
   asio::co_spawn(loop, std::move(task), asio::detached);
 }
 

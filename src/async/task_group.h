@@ -12,6 +12,7 @@
 // An exception ends the coroutine that throws it, and nothing else. The loop's thread only.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
@@ -27,10 +28,7 @@ class TaskGroup {
   explicit TaskGroup(asio::io_context& loop);
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
-  // Cancels what is left and runs the loop until it is over: for an owner that goes without a
-  // join(), outside of the loop's own callbacks. Its other members must still be there, so it is
-  // declared after all that the coroutines use.
-  ~TaskGroup();
+  ~TaskGroup() { finish(); }
 
   // Begins at once, up to its first wait. After join() it does not begin at all.
   void spawn(asio::awaitable<void> task);
@@ -41,16 +39,18 @@ class TaskGroup {
   // interrupted. Not from one of them.
   asio::awaitable<void> join();
 
+  // The same for an owner that is destroyed without a join(), while all that the coroutines use is
+  // still there: runs the loop itself until they are over, so not from a callback of the loop.
+  void finish();
+
  private:
   struct State;
-
-  void cancel();
 
   asio::io_context& loop_;
   std::shared_ptr<State> state_;
 };
 
 // Starts a coroutine whose parameters own everything that it uses: by value, or by shared_ptr.
-void spawn_owning(asio::io_context& loop, asio::awaitable<void> task);
+void spawn_owning(const asio::any_io_executor& loop, asio::awaitable<void> task);
 
 }  // namespace glovebox::session

@@ -103,5 +103,27 @@ TEST(TaskGroup, WithoutAJoinItsDestructorWaits) {
   EXPECT_TRUE(loop.stopped());
 }
 
+asio::awaitable<void> wait_for(asio::steady_timer& timer, Seen& seen) {
+  const Destroyed mark{seen};
+  (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+}
+
+// What is still on its way to a task that has ended reaches nothing.
+TEST(TaskGroup, ATaskThatEndsByItselfIsNotCancelledLater) {
+  asio::io_context loop;
+  Seen seen;
+  asio::steady_timer timer(loop, std::chrono::hours(1));
+  {
+    TaskGroup group(loop);
+    group.spawn(wait_for(timer, seen));
+    loop.poll();
+    timer.cancel();
+    group.finish();
+  }
+  EXPECT_EQ(seen.destroyed, 1);
+  loop.restart();
+  loop.run();
+}
+
 }  // namespace
 }  // namespace glovebox::session
