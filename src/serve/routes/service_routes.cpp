@@ -172,7 +172,7 @@ asio::awaitable<Answer> metrics(Call& call) {
 }
 
 asio::awaitable<Answer> capabilities(Call& call) {
-  const session::Manager::Abilities& able = call.service.abilities;
+  const session::Abilities& able = call.service.abilities;
   json::object answer;
   answer["available"] = able.available;
   answer["isolator"] = "glovebox";

@@ -1,16 +1,31 @@
-// Boxes on their way to be sessions, as the Manager passes them on; no business of anybody else.
+// Boxes on their way to be sessions, as the parts of the manager pass them on.
 #pragma once
 
 #include "async/semaphore.h"
 #include "session/box/running_box.h"
+#include "session/prepare/prepare.h"
 #include "session/python/python_host.h"
+#include "session/state/shell_state.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace glovebox::session {
+
+// What a session begins with beside its request.
+struct SessionOrigin {
+  std::string id{};      // empty: a new one
+  std::string parent{};  // the session it was forked from
+  LayerSources layers{};
+  std::optional<ShellState> shell{};
+  std::uint64_t runs_before = 0;
+  std::string policy_digest{};              // that the policy must have; empty: any
+  std::optional<KnownPlaces> known{};       // of a request that was prepared before
+  std::function<Result<void>()> recheck{};  // on the loop, before it is entered; may be empty
+};
 
 // A box on its way to be a session.
 struct StartedBox {

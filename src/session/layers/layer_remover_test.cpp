@@ -1,4 +1,4 @@
-#include "session/manager/layer_remover.h"
+#include "session/layers/layer_remover.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
