@@ -8,7 +8,7 @@
 #include "launch/launcher_client.h"
 #include "plan/make_plan.h"
 #include "session/box/blocking_session.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 #include "support/managed.h"
 
 #include <boost/asio/co_spawn.hpp>

@@ -4,7 +4,7 @@
 
 #include "authority/terms.h"
 #include "base/file.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 #include "session/python/python_host.h"
 #include "support/managed.h"
 

@@ -2,7 +2,7 @@
 // a start, and how fast a checkpoint is written and restored next to cp of the same bytes.
 
 #include "base/file.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 #include "support/managed.h"
 
 #include <boost/asio/co_spawn.hpp>

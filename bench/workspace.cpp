@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "session/box/file_job.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 #include "support/managed.h"
 
 #include <cerrno>

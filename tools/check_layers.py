@@ -31,7 +31,7 @@ request
 checkpoint
 egress/kernel egress/rules egress/dns egress
 python python/host python/repl python/channel
-session/store session/box session/python session/prepare session/state session/manager
+session/store session/box session/python session/prepare session/state session/layers session/manager
 library
 observe
 http

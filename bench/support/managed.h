@@ -1,7 +1,7 @@
-// A Manager of sessions with its loop, and a directory that goes with it.
+// A SessionManager of sessions with its loop, and a directory that goes with it.
 #pragma once
 
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 #include "support/measure.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -38,7 +38,7 @@ class Managed {
     settings.launcher = beside_me("glovebox-launcher");
     settings.state_directory = managed->place_ / "state";
     settings.max_sessions = 2000;
-    TRY(managed->manager_, session::Manager::open(managed->loop_, settings));
+    TRY(managed->manager_, session::SessionManager::open(managed->loop_, settings));
     return managed;
   }
   Managed() = default;
@@ -51,7 +51,7 @@ class Managed {
     std::filesystem::remove_all(place_, ignored);
   }
 
-  session::Manager& manager() { return *manager_; }
+  session::SessionManager& manager() { return *manager_; }
   boost::asio::io_context& loop() { return loop_; }
   const std::filesystem::path& place() const { return place_; }
   // A session over the directory "work".
@@ -87,7 +87,7 @@ class Managed {
  private:
   boost::asio::io_context loop_{1};
   std::filesystem::path place_;
-  std::unique_ptr<session::Manager> manager_;
+  std::unique_ptr<session::SessionManager> manager_;
 };
 
 }  // namespace glovebox::bench

@@ -3,7 +3,7 @@
 
 #include "base/result.h"
 #include "session/box/live_session.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 
 #include <memory>
 #include <string>

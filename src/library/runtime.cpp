@@ -89,7 +89,7 @@ Result<std::shared_ptr<Host>> Host::open(const Settings& settings) {
 // The launcher dies with the thread that started it, so it is started here.
 void Host::run_loop(session::ManagerSettings settings, std::promise<Result<void>> opened) {
   block_signals();
-  auto manager = session::Manager::open(loop_, std::move(settings));
+  auto manager = session::SessionManager::open(loop_, std::move(settings));
   if (!manager) {
     opened.set_value(unexpected(manager.error()));
     return;
@@ -99,7 +99,7 @@ void Host::run_loop(session::ManagerSettings settings, std::promise<Result<void>
   loop_.run();
 }
 
-// What is under way ends because its box does; until then the Manager must be there.
+// What is under way ends because its box does; until then the SessionManager must be there.
 asio::awaitable<Result<void>> Host::stop() {
   co_await manager_->stop(session::LayerFate::Remove);
   asio::steady_timer timer(loop_);
@@ -123,7 +123,8 @@ Result<void> Host::check_caller() const {
 
 void Host::close() {
   if (owner_ != ::getpid()) return;
-  (void)call([this](session::Manager& /*manager*/) { return stop(); });  // closed twice is closed
+  (void)call(
+      [this](session::SessionManager& /*manager*/) { return stop(); });  // closed twice is closed
   std::promise<void> gone;
   asio::post(loop_, [&] {
     manager_.reset();

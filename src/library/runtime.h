@@ -1,10 +1,10 @@
-// What all handles of one Supervisor share: a Manager of sessions, and the thread that its loop
-// runs on. Whoever calls waits for the loop.
+// What all handles of one Supervisor share: a SessionManager of sessions, and the thread that its
+// loop runs on. Whoever calls waits for the loop.
 #pragma once
 
 #include "base/result.h"
 #include "glovebox/glovebox.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 #include "session/store/temporary_state.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -38,7 +38,7 @@ class Host {
   // child, which has no such thread.
   template <class Work>
   auto call(Work work) {
-    using Given = std::invoke_result_t<Work, session::Manager&>;
+    using Given = std::invoke_result_t<Work, session::SessionManager&>;
     using Answer = typename Given::value_type;
     if (auto fit = check_caller(); !fit) return Answer(unexpected(fit.error()));
     std::promise<Answer> promise;
@@ -79,7 +79,7 @@ class Host {
       loop_.get_executor()};
   std::unique_ptr<session::TemporaryState> state_;  // nothing: the caller has a directory
   // Of the loop's thread.
-  std::unique_ptr<session::Manager> manager_;
+  std::unique_ptr<session::SessionManager> manager_;
   std::size_t under_way_ = 0;
   std::thread thread_;
   pid_t owner_ = ::getpid();

@@ -9,14 +9,14 @@ namespace glovebox {
 namespace {
 
 using library::Host;
-using session::Manager;
+using session::SessionManager;
 
 constexpr std::size_t kMostListed = std::size_t{64} << 20;  // bytes of JSON
 
 Error ended() { return {Code::NotFound, 0, "the session has ended"}; }
 
-boost::asio::awaitable<Result<Ended>> perform(Manager& manager, std::string id, Command command,
-                                              session::OutputReader& reader) {
+boost::asio::awaitable<Result<Ended>> perform(SessionManager& manager, std::string id,
+                                              Command command, session::OutputReader& reader) {
   CO_TRY(const std::shared_ptr<session::LiveSession> live, manager.attach(id));
   session::RunRequest request = library::to_run(command);
   CO_TRY(const session::RunResult result, co_await live->run(std::move(request), reader));
@@ -34,13 +34,13 @@ std::vector<Change> to_changes(const std::vector<workspace::Change>& changes) {
 }
 
 Result<session::DiffBody> body_of(Host& host, const std::string& id, session::DiffForm form) {
-  return host.call([&](Manager& manager) {
+  return host.call([&](SessionManager& manager) {
     session::LayerChoice first;
     return manager.diff(id, first, form);
   });
 }
 
-// Nobody is left to hear of a problem; the Manager tries again.
+// Nobody is left to hear of a problem; the SessionManager tries again.
 void end_unheard(Session& session) noexcept {
   try {
     (void)session.end();
@@ -70,7 +70,8 @@ Session::~Session() { end_unheard(*this); }
 Result<Ended> Session::run(const Command& command, const OutputSink& sink) {
   if (!host_) return unexpected(ended());
   library::ToSink reader(sink);
-  return host_->call([&](Manager& manager) { return perform(manager, id_, command, reader); });
+  return host_->call(
+      [&](SessionManager& manager) { return perform(manager, id_, command, reader); });
 }
 
 Result<Ran> Session::run(const Command& command) {
@@ -78,13 +79,13 @@ Result<Ran> Session::run(const Command& command) {
   Ran ran;
   library::ToStrings reader(ran);
   TRY(static_cast<Ended&>(ran),
-      host_->call([&](Manager& manager) { return perform(manager, id_, command, reader); }));
+      host_->call([&](SessionManager& manager) { return perform(manager, id_, command, reader); }));
   return ran;
 }
 
 Result<std::string> Session::read_file(const std::string& path, std::size_t most) {
   if (!host_) return unexpected(ended());
-  return host_->call([&](Manager& manager) -> boost::asio::awaitable<Result<std::string>> {
+  return host_->call([&](SessionManager& manager) -> boost::asio::awaitable<Result<std::string>> {
     CO_TRY(std::shared_ptr<session::LiveSession> live, manager.attach(id_));
     co_return co_await library::read_whole(std::move(live), path, most);
   });
@@ -92,7 +93,7 @@ Result<std::string> Session::read_file(const std::string& path, std::size_t most
 
 Result<void> Session::write_file(const std::string& path, std::string_view bytes) {
   if (!host_) return unexpected(ended());
-  return host_->call([&](Manager& manager) -> boost::asio::awaitable<Result<void>> {
+  return host_->call([&](SessionManager& manager) -> boost::asio::awaitable<Result<void>> {
     CO_TRY(std::shared_ptr<session::LiveSession> live, manager.attach(id_));
     co_return co_await library::write_whole(std::move(live), path, bytes);
   });
@@ -113,7 +114,7 @@ Result<std::string> Session::diff(std::size_t most) {
 
 Result<Committed> Session::commit(const Selection& selection) {
   if (!host_) return unexpected(ended());
-  TRY(const workspace::CommitResult result, host_->call([&](Manager& manager) {
+  TRY(const workspace::CommitResult result, host_->call([&](SessionManager& manager) {
     session::CommitRequest request = library::to_commit(selection);
     return manager.commit(id_, std::move(request));
   }));
@@ -128,7 +129,7 @@ Result<Committed> Session::commit(const Selection& selection) {
 
 Result<void> Session::undo() {
   if (!host_) return unexpected(ended());
-  TRY(const workspace::UndoResult result, host_->call([&](Manager& manager) {
+  TRY(const workspace::UndoResult result, host_->call([&](SessionManager& manager) {
     session::LayerChoice first;
     return manager.undo(id_, first);
   }));
@@ -138,7 +139,7 @@ Result<void> Session::undo() {
 
 Result<std::vector<Session>> Session::fork(std::size_t count) {
   if (!host_) return unexpected(ended());
-  TRY(const std::vector<session::SessionInfo> infos, host_->call([&](Manager& manager) {
+  TRY(const std::vector<session::SessionInfo> infos, host_->call([&](SessionManager& manager) {
     session::ForkRequest request;
     request.count = count;
     return manager.fork(id_, std::move(request));
@@ -151,7 +152,7 @@ Result<std::vector<Session>> Session::fork(std::size_t count) {
 
 Result<void> Session::recycle() {
   if (!host_) return unexpected(ended());
-  TRY_VOID(host_->call([&](Manager& manager) {
+  TRY_VOID(host_->call([&](SessionManager& manager) {
     session::RecycleRequest request;
     request.layers = session::Recycling::DropLayers;
     return manager.recycle(id_, std::move(request));
@@ -162,7 +163,7 @@ Result<void> Session::recycle() {
 Result<std::vector<Guarantee>> Session::enforced() {
   if (!host_) return unexpected(ended());
   return host_->call(
-      [&](Manager& manager) -> boost::asio::awaitable<Result<std::vector<Guarantee>>> {
+      [&](SessionManager& manager) -> boost::asio::awaitable<Result<std::vector<Guarantee>>> {
         CO_TRY(const session::SessionReport report, manager.report(id_));
         std::vector<Guarantee> list;
         for (const plan::Guarantee& each : report.guarantees) list.push_back({each.name, each.by});
@@ -174,7 +175,7 @@ Result<void> Session::end() {
   if (!host_) return {};
   const std::shared_ptr<Host> host = std::move(host_);
   TRY_VOID(host->call(
-      [&](Manager& manager) { return manager.remove(id_, session::LayerFate::Remove); }));
+      [&](SessionManager& manager) { return manager.remove(id_, session::LayerFate::Remove); }));
   return {};
 }
 

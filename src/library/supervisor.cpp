@@ -3,7 +3,7 @@
 
 namespace glovebox {
 
-using session::Manager;
+using session::SessionManager;
 
 Result<Supervisor> Supervisor::open(const Settings& settings) {
   TRY(std::shared_ptr<library::Host> host, library::Host::open(settings));
@@ -30,7 +30,7 @@ Result<Session> Supervisor::start(const Request& request) {
   if (!host_) return fail(Code::NotFound, "the supervisor was moved elsewhere");
   TRY(session::BoxRequest order, library::to_request(request));
   TRY(const session::SessionInfo info,
-      host_->call([&](Manager& manager) { return manager.create(std::move(order)); }));
+      host_->call([&](SessionManager& manager) { return manager.create(std::move(order)); }));
   return Session(host_, info.id);
 }
 
@@ -42,7 +42,7 @@ Result<Ran> Supervisor::run(const Request& request, const Command& command) {
 Result<void> Supervisor::check(const Request& request) {
   if (!host_) return fail(Code::NotFound, "the supervisor was moved elsewhere");
   TRY(session::BoxRequest order, library::to_request(request));
-  return host_->call([&](Manager& manager) { return manager.check(std::move(order)); });
+  return host_->call([&](SessionManager& manager) { return manager.check(std::move(order)); });
 }
 
 }  // namespace glovebox

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "glovebox/glovebox.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 
 namespace glovebox::library {
 

@@ -89,8 +89,9 @@ struct BoxRequest {
   // The most that the caller may hand out: everything above is cut down to it, and a workspace or
   // bind outside of it is refused. Nothing: no bound.
   std::optional<authority::AuthoritySet> ceiling;
-  // The most of the network, when the session was narrowed while it ran (Manager::narrow_session).
-  // Every later box of the same request has it too. Nothing: no bound.
+  // The most of the network, when the session was narrowed while it ran
+  // (SessionManager::narrow_session). Every later box of the same request has it too. Nothing: no
+  // bound.
   std::optional<authority::AuthoritySet> network_ceiling;
   // The most that a workspace or bind may let a box do, whatever the policy says. A bound of the
   // caller's, as the ceiling is. Nothing: no bound.

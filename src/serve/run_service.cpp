@@ -246,7 +246,7 @@ asio::awaitable<void> watch_use(Service& service) {
   asio::steady_timer timer(service.io);
   Clock::time_point used = Clock::now();
   for (;;) {
-    const session::Manager::Counts counts = service.manager.counts();
+    const session::SessionCounts counts = service.manager.counts();
     if (counts.alive + counts.starting > 0) used = Clock::now();
     if (Clock::now() - used >= service.config.exit_when_idle) break;
     timer.expires_after(std::chrono::seconds(1));
@@ -345,8 +345,8 @@ Result<void> run_service(const ServiceSetup& setup) {
     TRY(audit, observe::Audit::open(config.audit_file));
   }
   auto policies = std::make_shared<policy::PolicyStore>();
-  TRY(const std::unique_ptr<session::Manager> manager,
-      session::Manager::open(io, manager_settings(setup, policies)));
+  TRY(const std::unique_ptr<session::SessionManager> manager,
+      session::SessionManager::open(io, manager_settings(setup, policies)));
   TRY(std::string shared_tmp, make_shared_tmp(config));
   Service service(io, config, *manager, level_of(config.log_level));
   service.auth = std::move(auth);

@@ -9,7 +9,7 @@
 #include "policy/policy_store.h"
 #include "serve/bodies/host_rules.h"
 #include "serve/config.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -38,7 +38,7 @@ class ResumableRun;
 using Rooms = std::map<std::string, std::size_t, std::less<>>;
 
 struct Service {
-  Service(asio::io_context& loop, const Config& settings, session::Manager& sessions,
+  Service(asio::io_context& loop, const Config& settings, session::SessionManager& sessions,
           observe::LogLevel level)
       : io(loop), config(settings), manager(sessions), log(level) {}
 
@@ -46,13 +46,13 @@ struct Service {
   const Config& config;
   Auth auth;
   HostRules rules;
-  session::Manager& manager;
+  session::SessionManager& manager;
   std::shared_ptr<policy::PolicyStore> policies;
   observe::Log log;
   observe::Audit audit;
   observe::Metrics metrics;
   observe::MachineMeter meter;
-  session::Manager::Abilities abilities;
+  session::Abilities abilities;
   std::vector<std::string> environment;   // of the service, NAME=value
   std::vector<std::string> secret_names;  // variables that hold tokens
   std::deque<session::SessionEvent> denials;

@@ -9,7 +9,7 @@ namespace glovebox::serve {
 Result<Room, ApiError> Room::take(const Call& call, std::size_t count) {
   if (count == 0) return Room(nullptr, {}, 0);
   const Service& service = call.service;
-  const session::LayerUse& layers = service.manager.layer_use();
+  const session::LayerUsage& layers = service.manager.layer_usage();
   if (layers.is_full()) {
     return refuse(507, "RUNTIME_ERROR",
                   "the layers of all sessions hold {} bytes, and {} is the most (upper_max_bytes)",

@@ -47,7 +47,7 @@ void say(const std::string& line) {
 }
 
 // Creates, runs, commits and deletes for ever, and says what it was told is done.
-asio::awaitable<void> work_for_ever(Manager& manager, Places places, int number) {
+asio::awaitable<void> work_for_ever(SessionManager& manager, Places places, int number) {
   for (int round = 0;; ++round) {
     BoxRequest request;
     request.workspaces.push_back({places.work});
@@ -70,7 +70,7 @@ asio::awaitable<void> work_for_ever(Manager& manager, Places places, int number)
 int be_service(const Places& places) {
   std::signal(SIGPIPE, SIG_IGN);
   asio::io_context loop(1);
-  auto manager = Manager::open(loop, settings_for(places));
+  auto manager = SessionManager::open(loop, settings_for(places));
   if (!manager) {
     say("refused " + manager.error().message + "\n");
     return 1;

@@ -52,7 +52,7 @@ ManagerSettings ManagerTest::settings() const {
 }
 
 void ManagerTest::open_manager() {
-  auto opened = Manager::open(loop_, settings());
+  auto opened = SessionManager::open(loop_, settings());
   ASSERT_TRUE(opened) << opened.error().message;
   manager_ = *std::move(opened);
   const auto children = read_file("/proc/thread-self/children");

@@ -1,7 +1,7 @@
-// A Manager with a loop and directories of its own, for tests.
+// A SessionManager with a loop and directories of its own, for tests.
 #pragma once
 
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -80,7 +80,7 @@ class ManagerTest : public testing::Test {
 
   asio::io_context loop_{1};
   std::filesystem::path place_;
-  std::unique_ptr<Manager> manager_;
+  std::unique_ptr<SessionManager> manager_;
 };
 
 asio::awaitable<Told> run_and_tell(std::shared_ptr<LiveSession> session, RunRequest request);

@@ -1,4 +1,5 @@
-// The Manager: registry, layers, idle collection, restarts, limits, the deaths of its helpers.
+// The SessionManager: registry, layers, idle collection, restarts, limits, the deaths of its
+// helpers.
 #include "fixture.h"
 
 #include "authority/terms.h"
@@ -233,7 +234,7 @@ TEST_F(ManagedTest, ARestartFindsSessionsDeadWithTheirLayers) {
 }
 
 TEST_F(ManagedTest, TwoManagersDoNotShareADirectory) {
-  const auto second = Manager::open(loop_, settings());
+  const auto second = SessionManager::open(loop_, settings());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::Denied);
 }
@@ -242,7 +243,7 @@ TEST_F(ManagedTest, AStoreThatIsNoneIsRefused) {
   close_manager();
   const std::string file = state_directory() + "/sessions.db";
   std::ofstream(file, std::ios::trunc) << std::string(8192, 'x');
-  const auto opened = Manager::open(loop_, settings());
+  const auto opened = SessionManager::open(loop_, settings());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Code::Invalid) << opened.error().message;
   EXPECT_NE(opened.error().message.find("sessions.db"), std::string::npos);
@@ -362,7 +363,7 @@ TEST_F(ManagedTest, TheHostIsTried) {
   EXPECT_TRUE(manager_->list().empty());
 }
 
-asio::awaitable<void> live_a_life(Manager& manager, std::string work, std::size_t& done,
+asio::awaitable<void> live_a_life(SessionManager& manager, std::string work, std::size_t& done,
                                   std::size_t& failed) {
   BoxRequest request;
   request.workspaces.push_back({std::move(work)});

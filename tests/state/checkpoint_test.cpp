@@ -204,8 +204,8 @@ TEST_F(FullCheckpointTest, NoMoreIsRestoredThanThereIsRoomForOneAfterAnother) {
   EXPECT_EQ(layers().size(), count + 1) << "nothing is left of what did not fit";
   EXPECT_LE(*await(manager_->layer_bytes()), kMost);
   // When there is no room at all, that is no bound of zero.
-  ASSERT_TRUE(manager_->layer_use().take(kMost - manager_->layer_use().bytes()));
-  EXPECT_TRUE(manager_->layer_use().is_full());
+  ASSERT_TRUE(manager_->layer_usage().take(kMost - manager_->layer_usage().bytes()));
+  EXPECT_TRUE(manager_->layer_usage().is_full());
   EXPECT_EQ(restore(bytes, key_).error().code, Code::Exhausted);
 }
 

@@ -28,7 +28,7 @@ class CrashTest : public StateTest, public testing::WithParamInterface<const cha
     chosen.on_step = [&steps, crash_at](std::string_view) {
       if (++steps == crash_at) ::_exit(kCrashed);
     };
-    auto opened = Manager::open(loop_, chosen);
+    auto opened = SessionManager::open(loop_, chosen);
     if (!opened) ::_exit(1);
     manager_ = *std::move(opened);
     const std::string what = GetParam();

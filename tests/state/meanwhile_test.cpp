@@ -48,12 +48,12 @@ class MeanwhileTest : public StateTest {
     return *made;
   }
   Result<NarrowedBox> take_network(const SessionInfo& from) {
-    Manager::SessionNarrowing narrowing;
+    SessionNarrowing narrowing;
     narrowing.network = authority::AuthoritySet();
     return manager_->narrow_session(from.id, narrowing);
   }
-  static Manager::Change new_name() {
-    Manager::Change change;
+  static SessionChange new_name() {
+    SessionChange change;
     change.name = "another";
     return change;
   }

@@ -126,7 +126,7 @@ TEST_F(RecycleTest, WhatIsTakenDuringTheChecksDoesNotComeBack) {
     }
     std::promise<bool> narrowed;
     asio::post(loop_, [&] {
-      Manager::SessionNarrowing less;
+      SessionNarrowing less;
       less.network = authority::AuthoritySet();
       narrowed.set_value(manager_->narrow_session(made->id, less).has_value());
     });

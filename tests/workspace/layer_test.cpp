@@ -65,32 +65,32 @@ TEST_F(LayerTest, CollectionKeepsWhatIsHeldAndUnfinished) {
   EXPECT_FALSE(fs::exists(temp().path("layers/.removing-x")));
 }
 
-TEST_F(LayerTest, ADoomedLayerIsFoundByNobodyAndGoesInItsTime) {
+TEST_F(LayerTest, AMarkedLayerIsNotFoundAndIsRemovedLater) {
   begin();
   const std::string id = layer().facts().id;
   write_file(upper() / "f", "box\n");
-  const fs::path doomed = temp().path("layers/.removing-" + id);
-  ASSERT_EQ(doom_layer(root(), id).value(), id);
+  const fs::path marked = temp().path("layers/.removing-" + id);
+  ASSERT_EQ(mark_removed(root(), id).value(), id);
   EXPECT_EQ(open_layer(root(), id).error().code, Code::NotFound);
   EXPECT_THAT(*list_layers(root()), testing::IsEmpty());
-  EXPECT_TRUE(fs::exists(doomed / "box/upper"));
-  EXPECT_EQ(doom_layer(root(), id).value(), id) << "asked again, it is doomed already";
-  ASSERT_TRUE(remove_doomed(root(), id));
-  EXPECT_FALSE(fs::exists(doomed));
-  EXPECT_TRUE(remove_doomed(root(), id)) << "one that is gone";
-  EXPECT_EQ(doom_layer(root(), id).error().code, Code::NotFound);
-  EXPECT_EQ(remove_doomed(root(), "../x").error().code, Code::Invalid);
+  EXPECT_TRUE(fs::exists(marked / "box/upper"));
+  EXPECT_EQ(mark_removed(root(), id).value(), id) << "asked again, it is marked already";
+  ASSERT_TRUE(remove_marked(root(), id));
+  EXPECT_FALSE(fs::exists(marked));
+  EXPECT_TRUE(remove_marked(root(), id)) << "one that is gone";
+  EXPECT_EQ(mark_removed(root(), id).error().code, Code::NotFound);
+  EXPECT_EQ(remove_marked(root(), "../x").error().code, Code::Invalid);
 }
 
-TEST_F(LayerTest, WhatIsHeldIsNotDoomedAndWhatIsDoomedIsCollected) {
+TEST_F(LayerTest, WhatIsHeldIsNotMarkedAndWhatIsMarkedIsCollected) {
   begin();
   const std::string id = layer().facts().id;
   {
     const auto held = layer().hold();
-    EXPECT_EQ(doom_layer(root(), id).error().code, Code::Denied);
+    EXPECT_EQ(mark_removed(root(), id).error().code, Code::Denied);
     EXPECT_TRUE(open_layer(root(), id));
   }
-  ASSERT_TRUE(doom_layer(root(), id));
+  ASSERT_TRUE(mark_removed(root(), id));
   ASSERT_TRUE(collect_layers(root(), {}));
   EXPECT_FALSE(fs::exists(temp().path("layers/.removing-" + id)));
 }

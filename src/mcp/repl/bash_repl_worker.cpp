@@ -1,8 +1,7 @@
 // Bash: each piece of code is a run of the session's persistent shell.
-#include "mcp/repl/worker.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include "async/task_group.h"
+#include "mcp/repl/worker.h"
 
 #include <csignal>
 
@@ -22,7 +21,7 @@ class BashWorker final : public Worker, public std::enable_shared_from_this<Bash
   }
 
   asio::awaitable<Result<void>> run(std::string code) override {
-    asio::co_spawn(loop_, follow(shared_from_this(), std::move(code)), asio::detached);
+    session::spawn_owning(loop_.get_executor(), follow(shared_from_this(), std::move(code)));
     co_return Result<void>();
   }
 

@@ -1,10 +1,9 @@
 // Python: one process in the box, which executes cells as they come.
 #include "async/event.h"
+#include "async/task_group.h"
 #include "mcp/repl/worker.h"
 #include "python/channel/python_message.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 namespace glovebox::mcp {
@@ -64,7 +63,7 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
     auto run = co_await box_->start(std::move(request));
     if (!run) co_return tl::unexpected(std::move(run).error());
     run_ = *std::move(run);
-    asio::co_spawn(loop_, follow(shared_from_this()), asio::detached);
+    session::spawn_owning(loop_.get_executor(), follow(shared_from_this()));
     patience_.expires_after(kPatience);
     patience_.async_wait([self = shared_from_this()](const boost::system::error_code& problem) {
       if (!problem && !self->is_ready_) self->run_->cancel();
@@ -86,7 +85,7 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
     co_return co_await send(Order::Post, std::move(text));
   }
   void interrupt() override {
-    asio::co_spawn(loop_, tell(shared_from_this(), Order::Cancel), asio::detached);
+    session::spawn_owning(loop_.get_executor(), tell(shared_from_this(), Order::Cancel));
   }
   asio::awaitable<void> ask_to_end() override { co_await tell(shared_from_this(), Order::End); }
   void close() override { is_closed_ = true; }

@@ -1,8 +1,8 @@
 #include "mcp/repl/repl.h"
 
+#include "async/task_group.h"
+
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -138,7 +138,7 @@ void Repl::on_end(std::string notice) {
   }
   has_untold_end_ = false;
   notify();
-  asio::co_spawn(loop_, drop_later(shared_from_this()), asio::detached);
+  session::spawn_owning(loop_.get_executor(), drop_later(shared_from_this()));
 }
 
 void Repl::notify() {

@@ -34,7 +34,7 @@ Result<void> BoxMaker::open() {
   }
   if (!settings_.token_file.empty()) settings.hidden.push_back(settings_.token_file);
   if (!settings_.secrets.empty()) settings.hidden_later.push_back(settings_.secrets);
-  TRY(manager_, session::Manager::open(loop_, std::move(settings)));
+  TRY(manager_, session::SessionManager::open(loop_, std::move(settings)));
   manager_->observe([this](const session::SessionEvent& event) {
     if (event.kind != session::EventKind::Denied) return;
     if (denials_.size() == kKeptDenials) denials_.pop_front();

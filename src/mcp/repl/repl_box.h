@@ -6,7 +6,7 @@
 #include "mcp/repl/name_keeper.h"
 #include "mcp/repl/placeholders.h"
 #include "mcp/repl/worker.h"
-#include "session/manager/manager.h"
+#include "session/manager/session_manager.h"
 #include "session/store/temporary_state.h"
 
 #include <boost/asio/awaitable.hpp>
@@ -85,7 +85,7 @@ class BoxMaker {
   // on the host has come to match a denied pattern or taken the place of what is covered.
   bool has_sandbox(const Box& box, const Profile& profile) const;
   // Boxes that begin with the files of `parent`, under exactly its sandbox: all of them, or none.
-  // The parent may get a fresh box itself (Manager::fork): refresh() takes that up.
+  // The parent may get a fresh box itself (SessionManager::fork): refresh() takes that up.
   asio::awaitable<Result<std::vector<std::unique_ptr<Box>>>> fork(const Box& parent,
                                                                   std::size_t count,
                                                                   session::WhileRunning running);
@@ -106,7 +106,7 @@ class BoxMaker {
   std::vector<std::string> denials_of(const std::string& box) const;
 
   // Nothing before the first box.
-  session::Manager* manager() { return manager_.get(); }
+  session::SessionManager* manager() { return manager_.get(); }
   const BoxSettings& settings() const { return settings_; }
 
  private:
@@ -131,8 +131,8 @@ class BoxMaker {
   RealHost host_;
   std::unique_ptr<session::TemporaryState> state_;
   std::deque<session::SessionEvent> denials_;
-  std::unique_ptr<asio::thread_pool> pool_;    // for copies of checkpoints; made when needed
-  std::unique_ptr<session::Manager> manager_;  // goes first
+  std::unique_ptr<asio::thread_pool> pool_;           // for copies of checkpoints; made when needed
+  std::unique_ptr<session::SessionManager> manager_;  // goes first
 };
 
 // Interpreters to try for code that runs in `cwd`: the virtual environments around it, then what

@@ -11,16 +11,17 @@ namespace glovebox::serve {
 namespace {
 
 namespace json = boost::json;
-using session::Manager;
+using session::SessionChange;
+using session::SessionNarrowing;
 
 constexpr std::int64_t kMostIdleSeconds = 10LL * 365 * 24 * 3600;
 
 struct ChangeOrder {
-  Manager::Change change;
-  std::optional<Manager::SessionNarrowing> narrowing;
+  SessionChange change;
+  std::optional<SessionNarrowing> narrowing;
 };
 
-void read_labels(ObjectReader& reader, const session::SessionInfo& info, Manager::Change& change,
+void read_labels(ObjectReader& reader, const session::SessionInfo& info, SessionChange& change,
                  BodyProblems& problems) {
   if (reader.find("labels") == nullptr) return;
   std::map<std::string, std::string> labels;
@@ -36,7 +37,7 @@ void read_labels(ObjectReader& reader, const session::SessionInfo& info, Manager
 
 // What was handed in, taken apart: rules of the network, budgets, and what is neither, which no
 // running box can lose. Its mounts, its filter and its identity are fixed when it starts.
-void take_rules(const authority::AuthoritySet& handed, Manager::SessionNarrowing& narrowing,
+void take_rules(const authority::AuthoritySet& handed, SessionNarrowing& narrowing,
                 BodyProblems& problems) {
   std::vector<authority::Rule> network;
   std::vector<authority::Rule> budgets;
@@ -66,7 +67,7 @@ void read_narrowing(ObjectReader& reader, ChangeOrder& order, BodyProblems& prob
     if (cut) problems.add("'cut' goes with 'capabilities'");
     return;
   }
-  Manager::SessionNarrowing narrowing;
+  SessionNarrowing narrowing;
   CreateOrder asked;
   read_authority(reader, asked, problems, unknown);
   if (names_network) narrowing.network = authority::AuthoritySet();
@@ -89,7 +90,7 @@ Result<ChangeOrder, ApiError> read_change(const Call& call, const session::Sessi
     }
     read_labels(reader, info, order.change, problems);
     read_narrowing(reader, order, problems, unknown);
-    const Manager::Change& change = order.change;
+    const SessionChange& change = order.change;
     if (!change.name && !change.idle_timeout && !change.labels && !order.narrowing) {
       problems.add(
           "nothing to change: there are name, labels, idle_timeout_seconds, capabilities "
@@ -119,7 +120,7 @@ ApiError change_refusal(const Error& error) {
 
 // What was lost is lost, also when the kernel did not take all of it from the box.
 Result<json::object, ApiError> narrow(Call& call, const std::string& id,
-                                      const Manager::SessionNarrowing& narrowing) {
+                                      const SessionNarrowing& narrowing) {
   auto narrowed = call.service.manager.narrow_session(id, narrowing);
   if (!narrowed) return tl::unexpected(change_refusal(narrowed.error()));
   audit(call, "narrow", {{"session_id", id}, {"lost", lines_json(narrowed->at_once)}});

@@ -127,9 +127,9 @@ ApiError layer_refusal(const Call& call, const std::string& id, const Error& err
   return refused;
 }
 
-asio::awaitable<Result<session::DiffBody>> diff_of(session::Manager& manager, std::string from,
-                                                   std::string id, session::LayerChoice where,
-                                                   DiffForm form) {
+asio::awaitable<Result<session::DiffBody>> diff_of(session::SessionManager& manager,
+                                                   std::string from, std::string id,
+                                                   session::LayerChoice where, DiffForm form) {
   if (from.empty()) co_return co_await manager.diff(std::move(id), std::move(where), form);
   co_return co_await manager.diff_between(std::move(from), std::move(id), std::move(where), form);
 }

@@ -4,13 +4,12 @@
 // {"type":"resize","cols":80,"rows":24}, {"type":"signal","signal":"SIGINT"}, {"type":"ping"}. To
 // the client: {"type":"connected",...}, binary frames that begin with 1 and hold what the terminal
 // shows, {"type":"exit","exit_code":0}, {"type":"error","code":...,"message":...}.
+#include "async/task_group.h"
 #include "base/utf8.h"
 #include "serve/helpers.h"
 #include "serve/routes/handlers.h"
 #include "serve/routes/run_body.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <charconv>
@@ -152,7 +151,7 @@ asio::awaitable<std::string> serve_run(Call& call, std::shared_ptr<session::Live
   if (!started) co_return error_text("RUNTIME_ERROR", started.error().message);
   const std::shared_ptr<session::LiveRun> run = *std::move(started);
   audit(call, terminal ? "pty" : "run", {{"session_id", id}});
-  asio::co_spawn(call.service.io, read_client(socket, run), asio::detached);
+  session::spawn_owning(call.service.io.get_executor(), read_client(socket, run));
   TerminalSink sink(*socket);
   const auto result = co_await run->follow(sink);
   if (!result) co_return error_text("RUNTIME_ERROR", result.error().message);

@@ -1,12 +1,11 @@
 // The channel of a Python session, over a WebSocket. A text frame holds a message as JSON, a binary
 // frame the length of the JSON, the JSON and the bytes it refers to
 // (python/channel/python_message.h).
+#include "async/task_group.h"
 #include "serve/helpers.h"
 #include "serve/routes/handlers.h"
 #include "session/python/python_host.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/json/serialize.hpp>
 
 namespace glovebox::serve {
@@ -79,7 +78,8 @@ asio::awaitable<Answer> open_python(Call& call) {
   socket->allow_large_messages(python::kMaxMessage);
   audit(call, "python", {{"session_id", info.id}});
   const auto reading = std::make_shared<Reading>();
-  asio::co_spawn(call.service.io, read_client(socket, host, *attached, reading), asio::detached);
+  session::spawn_owning(call.service.io.get_executor(),
+                        read_client(socket, host, *attached, reading));
   const bool is_over = co_await write_client(socket, host);
   host->detach();
   const bool is_wrong = !reading->problem.empty();

@@ -1,10 +1,9 @@
 #include "serve/routes/resumable_run.h"
 
+#include "async/task_group.h"
 #include "base/uuid.h"
 #include "serve/cancel_on_disconnect.h"
 #include "serve/routes/handlers.h"
-
-#include <boost/asio/detached.hpp>
 
 #include <charconv>
 
@@ -28,8 +27,8 @@ ResumableRun::ResumableRun(asio::io_context& loop, Names names, std::chrono::sec
 }
 
 void ResumableRun::start(std::shared_ptr<session::LiveSession> live, RunOrder order) {
-  asio::co_spawn(loop_, carry(shared_from_this(), std::move(live), std::move(order)),
-                 asio::detached);
+  session::spawn_owning(loop_.get_executor(),
+                        carry(shared_from_this(), std::move(live), std::move(order)));
 }
 
 asio::awaitable<void> ResumableRun::carry(std::shared_ptr<ResumableRun> self,

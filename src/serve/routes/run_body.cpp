@@ -1,7 +1,6 @@
 #include "serve/routes/run_body.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include "async/task_group.h"
 
 namespace glovebox::serve {
 namespace {
@@ -91,7 +90,7 @@ asio::awaitable<Result<session::RunResult>> carry_out(std::shared_ptr<session::L
   }
   CO_TRY(const std::shared_ptr<session::LiveRun> run, co_await live->start(std::move(order.run)));
   const auto executor = co_await asio::this_coro::executor;
-  asio::co_spawn(executor, feed(run, order.input.value_or("")), asio::detached);
+  session::spawn_owning(executor, feed(run, order.input.value_or("")));
   co_return co_await run->follow(sink);
 }
 

@@ -119,7 +119,7 @@ void set_gauges(Service& service) {
   metrics.set("glovebox.pool.refills", {}, static_cast<double>(sessions.parked.refills));
   metrics.set("glovebox.pool.parked", {}, static_cast<double>(sessions.parked.parked));
   metrics.set("execd.isolation.upper.usage_bytes", {},
-              static_cast<double>(service.manager.layer_use().bytes()));
+              static_cast<double>(service.manager.layer_usage().bytes()));
   const HttpCounts http = service.http_counts();
   metrics.set("glovebox.http.connections.open", {}, static_cast<double>(http.open_connections));
   metrics.set("glovebox.http.requests.open", {}, static_cast<double>(http.open_requests));
@@ -172,7 +172,7 @@ asio::awaitable<Answer> metrics(Call& call) {
 }
 
 asio::awaitable<Answer> capabilities(Call& call) {
-  const session::Manager::Abilities& able = call.service.abilities;
+  const session::Abilities& able = call.service.abilities;
   json::object answer;
   answer["available"] = able.available;
   answer["isolator"] = "glovebox";

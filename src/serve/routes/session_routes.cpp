@@ -61,7 +61,7 @@ bool owns(const Call& call, const session::SessionInfo& info) {
 }
 
 Result<void, ApiError> check_boxes(const Call& call) {
-  const session::Manager::Abilities& abilities = call.service.abilities;
+  const session::Abilities& abilities = call.service.abilities;
   if (abilities.available) return {};
   return refuse(503, "SERVICE_UNAVAILABLE", "isolation unavailable: {}", abilities.problem);
 }

@@ -211,7 +211,7 @@ class Uploader {
       co_return refuse(413, "BODY_TOO_LARGE", "an upload has at most {} bytes",
                        config.upload_bytes);
     }
-    if (const auto taken = call_.service.manager.layer_use().take(*got); !taken) {
+    if (const auto taken = call_.service.manager.layer_usage().take(*got); !taken) {
       co_return refuse(507, "RUNTIME_ERROR", "{}", taken.error().message);
     }
     if (*got == 0) reader_.end_input();

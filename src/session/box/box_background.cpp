@@ -1,10 +1,8 @@
 // Background runs of a BoxSession.
 #include "async/co_try.h"
+#include "async/task_group.h"
 #include "base/uuid.h"
 #include "session/box/box_run.h"
-
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -62,7 +60,7 @@ asio::awaitable<Result<BackgroundStatus>> BoxSession::start_background(RunReques
   entry.spool = std::make_shared<Spool>(std::move(spool));
   const BackgroundStatus status = entry.status;
   auto held = std::make_shared<BoxRun>(std::static_pointer_cast<BoxSession>(self), std::move(run));
-  asio::co_spawn(loop_, follow_background(std::move(held), std::move(run_id)), asio::detached);
+  spawn_owning(loop_.get_executor(), follow_background(std::move(held), std::move(run_id)));
   co_return status;
 }
 

@@ -6,11 +6,11 @@
 
 namespace glovebox::session {
 
-Networks::~Networks() {
+BoxNetworks::~BoxNetworks() {
   for (const auto& [servers, watched] : brokers_) watched->watch.release();  // the broker closes it
 }
 
-Result<std::shared_ptr<egress::Broker>> Networks::broker_for(const std::string& name_servers) {
+Result<std::shared_ptr<egress::Broker>> BoxNetworks::broker_for(const std::string& name_servers) {
   const auto found = brokers_.find(name_servers);
   if (found != brokers_.end()) return found->second->broker;
   remove_unused();
@@ -24,7 +24,7 @@ Result<std::shared_ptr<egress::Broker>> Networks::broker_for(const std::string& 
 }
 
 // The wait holds no reference: it must not keep a broker that is not needed any more.
-void Networks::watch(const std::shared_ptr<Watched>& watched) {
+void BoxNetworks::watch(const std::shared_ptr<Watched>& watched) {
   watched->watch.async_wait(boost::asio::posix::descriptor_base::wait_read,
                             [weak = std::weak_ptr(watched)](boost::system::error_code problem) {
                               const auto there = weak.lock();
@@ -34,7 +34,7 @@ void Networks::watch(const std::shared_ptr<Watched>& watched) {
                             });
 }
 
-void Networks::remove_unused() {
+void BoxNetworks::remove_unused() {
   std::erase_if(brokers_, [&](const auto& entry) {
     const bool is_unused = entry.first != name_servers_ && entry.second->broker.use_count() == 1;
     if (is_unused) entry.second->watch.release();
@@ -42,8 +42,8 @@ void Networks::remove_unused() {
   });
 }
 
-Result<std::unique_ptr<BoxNetwork>> Networks::add(const plan::NetworkPlan& plan, OnDenied on_denied,
-                                                  OnMustEnd on_must_end) {
+Result<std::unique_ptr<BoxNetwork>> BoxNetworks::add(const plan::NetworkPlan& plan,
+                                                     OnDenied on_denied, OnMustEnd on_must_end) {
   TRY(const auto broker, broker_for(plan.resolver.empty() ? name_servers_ : plan.resolver));
   const auto gate = std::make_shared<egress::DenialGate>();
   const auto sink = [loop = loop_.get_executor(), gate, on_denied = std::move(on_denied),

@@ -18,7 +18,7 @@
 
 namespace glovebox::session {
 
-class Networks;
+class BoxNetworks;
 
 // The network of one box. It ends with this.
 class BoxNetwork {
@@ -40,14 +40,14 @@ class BoxNetwork {
   egress::BoxId box_;
 };
 
-class Networks {
+class BoxNetworks {
  public:
   // `name_servers`: egress::BrokerSettings, for boxes whose plan names none.
-  Networks(boost::asio::io_context& loop, std::string name_servers)
+  BoxNetworks(boost::asio::io_context& loop, std::string name_servers)
       : loop_(loop), name_servers_(std::move(name_servers)) {}
-  Networks(const Networks&) = delete;
-  Networks& operator=(const Networks&) = delete;
-  ~Networks();
+  BoxNetworks(const BoxNetworks&) = delete;
+  BoxNetworks& operator=(const BoxNetworks&) = delete;
+  ~BoxNetworks();
 
   // Makes the broker, which otherwise the first box does; to hear early that it cannot be made.
   Result<void> open() {

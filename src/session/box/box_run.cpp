@@ -46,7 +46,7 @@ asio::awaitable<Result<std::shared_ptr<RunState>>> BoxSession::begin_run(RunRequ
   if (!is_alive()) co_return unexpected(over_error());
   const auto self = shared_from_this();
   CO_TRY(guest::StartRun start, to_start(request));
-  std::unique_ptr<ShellTurn> turn;
+  Semaphore::Permit turn;
   if (start.mode == guest::RunMode::Shell) {
     CO_TRY(turn, co_await queue_->take(request.when_busy));
   }
@@ -156,7 +156,7 @@ void BoxSession::discard(const std::shared_ptr<RunState>& run) {
     (void)count_output(run, moved.bytes);
     if (moved.step != ReadyFd::Step::Ended && !run->is_over()) stream->when_readable(again);
   }
-  // Whoever follows it, if anybody does, puts it into the books.
+  // Whoever follows it, if anybody does, records its end.
   if (run->is_over() && run->record.canceled) close_run(run);
   if (run->is_over()) run->wake();
 }

@@ -49,7 +49,7 @@ BoxSession::BoxSession(asio::io_context& loop, launch::RemoteBox box, BoxSetting
       started_(loop),
       timer_(loop),
       wall_(loop),
-      queue_(std::make_shared<TurnQueue>(loop, 1, "the session's shell")),
+      queue_(std::make_shared<Semaphore>(loop, 1, "the session's shell")),
       run_count_(settings_.runs_before) {}
 
 BoxSession::~BoxSession() {
@@ -250,7 +250,7 @@ void BoxSession::end_run(guest::Id id, const guest::RunEnded& end) {
   run->result->canceled = run->record.canceled;
   if (run->result->code != 0 && is_disk_full()) run->result->limit = launch::LimitKind::Disk;
   run->timer.cancel();
-  run->turn.reset();
+  run->turn.release();
   if (run->is_discarded) return discard(run);
   run->wake();
 }
@@ -262,7 +262,7 @@ void BoxSession::take_event(guest::RequestRefused& refused) {
     if (refused.id == shell_run_) shell_run_ = guest::kSessionId;
     run->problem = std::move(refused.error);
     run->timer.cancel();
-    run->turn.reset();
+    run->turn.release();
     if (run->is_discarded) close_run(run);
     return run->wake();
   }
@@ -374,7 +374,7 @@ void BoxSession::finish() {
   for (const auto& [id, run] : std::exchange(runs_, {})) {
     run->problem = error;
     run->timer.cancel();
-    run->turn.reset();
+    run->turn.release();
     if (run->is_discarded) close_run(run);
     run->wake();
   }
@@ -386,8 +386,7 @@ void BoxSession::finish() {
   if (settings_.on_end) settings_.on_end(*end_);
 }
 
-asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> BoxSession::take_shell(
-    WhenBusy when_busy) {
+asio::awaitable<Result<Semaphore::Permit>> BoxSession::take_shell(WhenBusy when_busy) {
   return queue_->take(when_busy);
 }
 

@@ -13,10 +13,10 @@
 
 #include "async/event.h"
 #include "async/nonblocking_fd.h"
+#include "async/semaphore.h"
 #include "launch/launcher_client.h"
 #include "session/box/box_networks.h"
 #include "session/box/live_session.h"
-#include "session/box/turn_queue.h"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -41,7 +41,7 @@ struct BoxSettings {
   std::uint64_t runs_before = 0;  // of former boxes of the session
 };
 
-// One run in the books of its session.
+// One run of a session.
 struct RunState {
   RunState(asio::io_context& loop, std::uint64_t number_)
       : output(loop), error(loop), input(loop), wakeup(loop), input_wakeup(loop), timer(loop) {
@@ -56,11 +56,11 @@ struct RunState {
   Wakeup wakeup;
   Wakeup input_wakeup;
   asio::steady_timer timer;  // the deadline, then the watch over the kill
-  std::unique_ptr<LiveSession::ShellTurn> turn;
+  Semaphore::Permit turn;
   bool has_begun = false;
   bool is_killed = false;
   bool is_discarded = false;  // nobody reads: what it prints is thrown away until it is over
-  bool is_closed = false;     // in the books
+  bool is_closed = false;     // its end is recorded
   std::optional<RunResult> result;
   std::optional<Error> problem;
   RunRecord record;
@@ -72,7 +72,7 @@ struct RunState {
   bool is_over() const { return result.has_value() || problem.has_value(); }
 };
 
-// One file job in the books.
+// One file job of a session.
 struct JobState {
   explicit JobState(asio::io_context& loop) : data(loop), wakeup(loop) {}
 
@@ -140,7 +140,7 @@ class BoxSession final : public LiveSession {
   Result<void> signal_shell_run(int signal) override;
   asio::awaitable<Result<std::unique_ptr<FileJob>>> start_job(guest::StartJob job) override;
   asio::awaitable<Result<guest::JobOver>> job(guest::StartJob job) override;
-  asio::awaitable<Result<std::unique_ptr<ShellTurn>>> take_shell(WhenBusy when_busy) override;
+  asio::awaitable<Result<Semaphore::Permit>> take_shell(WhenBusy when_busy) override;
 
  private:
   friend class BoxRun;
@@ -225,12 +225,12 @@ class BoxSession final : public LiveSession {
   std::map<authority::BudgetKind, std::optional<std::uint64_t>> network_budgets_;
   std::optional<Error> start_problem_;
   guest::ShellKind shell_ = guest::ShellKind::None;
-  std::shared_ptr<TurnQueue> queue_;
+  std::shared_ptr<Semaphore> queue_;
   guest::Id shell_run_ = guest::kSessionId;
   std::map<guest::Id, std::shared_ptr<RunState>> runs_;
   std::map<guest::Id, std::shared_ptr<JobState>> jobs_;
   std::map<std::string, Background, std::less<>> background_;
-  std::size_t in_use_ = 0;  // runs that are not in the books yet, and jobs that somebody holds
+  std::size_t in_use_ = 0;  // runs whose end is not recorded yet, and jobs that somebody holds
   std::uint64_t run_count_ = 0;
   std::uint64_t output_bytes_ = 0;
   std::chrono::steady_clock::time_point last_use_ = std::chrono::steady_clock::now();

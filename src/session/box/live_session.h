@@ -14,6 +14,7 @@
 // what it was doing in the box: the run is killed, the file job given up. The session stays usable.
 #pragma once
 
+#include "async/semaphore.h"
 #include "base/result.h"
 #include "guest/agent/agent_link.h"
 #include "session/box/background.h"
@@ -121,12 +122,8 @@ class LiveSession : public std::enable_shared_from_this<LiveSession> {
   asio::awaitable<Result<std::vector<guest::Entry>>> entries(guest::StartJob job, std::size_t most);
 
   // Waits for the session's shell in the order of arrival and keeps it from starting runs until the
-  // token is gone: how a commit sees no run half way.
-  class ShellTurn {
-   public:
-    virtual ~ShellTurn() = default;
-  };
-  virtual asio::awaitable<Result<std::unique_ptr<ShellTurn>>> take_shell(WhenBusy when_busy) = 0;
+  // permit is gone: how a commit sees no run half way.
+  virtual asio::awaitable<Result<Semaphore::Permit>> take_shell(WhenBusy when_busy) = 0;
 
  protected:
   LiveSession() = default;

@@ -1,6 +1,7 @@
 // One run in a session: what is asked for, and how it ended.
 #pragma once
 
+#include "async/when_busy.h"
 #include "guest/protocol/protocol.h"
 #include "launch/supervise.h"
 #include "plan/spec.h"
@@ -19,12 +20,6 @@ namespace glovebox::session {
 enum class RunShell : std::uint8_t {
   Session,  // the session's own, which keeps directory, variables and functions; one at a time
   Own,      // a fresh one, with the session shell's directory and exported variables; in parallel
-};
-
-// What a run does when the session's shell is busy.
-enum class WhenBusy : std::uint8_t {
-  Wait,    // its turn comes in the order of arrival
-  Refuse,  // Code::Exhausted at once
 };
 
 enum class ErrorOutput : std::uint8_t {

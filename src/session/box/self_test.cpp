@@ -114,8 +114,8 @@ bool has_line(const std::string& text, std::string_view state, std::string_view 
 
 }  // namespace
 
-asio::awaitable<Result<std::vector<std::string>>> prove(LiveSession& session,
-                                                        std::string directory) {
+asio::awaitable<Result<std::vector<std::string>>> run_self_test(LiveSession& session,
+                                                                std::string directory) {
   CO_TRY(const Canaries canaries, Canaries::put_up(directory));
   RunRequest request;
   request.argv = {kProbeInside, "prove"};

@@ -23,7 +23,7 @@ inline constexpr const char* kProbeInside = "/run/glovebox/probe";
 
 // The names of the guarantees that were proved, as the report has them. Code::Denied when one does
 // not hold, by its name. `directory` is a directory that no box may see; a canary is put there.
-asio::awaitable<Result<std::vector<std::string>>> prove(LiveSession& session,
-                                                        std::string directory);
+asio::awaitable<Result<std::vector<std::string>>> run_self_test(LiveSession& session,
+                                                                std::string directory);
 
 }  // namespace glovebox::session

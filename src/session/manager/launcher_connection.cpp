@@ -22,19 +22,19 @@ void kill_init(const UniqueFd& init) {
 
 }  // namespace
 
-LauncherLine::LauncherLine(asio::io_context& loop, std::string program, std::uint32_t keep_parked,
-                           Callbacks callbacks)
+LauncherConnection::LauncherConnection(asio::io_context& loop, std::string program,
+                                       std::uint32_t keep_parked, Callbacks callbacks)
     : loop_(loop),
       program_(std::move(program)),
       keep_parked_(keep_parked),
       callbacks_(std::move(callbacks)),
-      turns_(std::make_shared<TurnQueue>(loop, kRequestsAhead, "the launcher")) {}
+      turns_(std::make_shared<Semaphore>(loop, kRequestsAhead, "the launcher")) {}
 
-LauncherLine::~LauncherLine() {
+LauncherConnection::~LauncherConnection() {
   if (line_) line_->release();
 }
 
-Result<void> LauncherLine::start() {
+Result<void> LauncherConnection::start() {
   if (client_) return {};
   if (!null_) {
     TRY(null_, open_file("/dev/null", O_RDWR));
@@ -47,7 +47,7 @@ Result<void> LauncherLine::start() {
   return {};
 }
 
-void LauncherLine::watch() {
+void LauncherConnection::watch() {
   line_->async_wait(asio::posix::descriptor_base::wait_read,
                     [this, there = std::weak_ptr<bool>(is_there_),
                      launcher = starts_](const boost::system::error_code& problem) {
@@ -57,15 +57,15 @@ void LauncherLine::watch() {
                     });
 }
 
-void LauncherLine::on_news() {
+void LauncherConnection::on_news() {
   auto news = client_->receive_news();
   if (!news) return lose();
   std::visit([this](auto& one) { take(one); }, *news);
 }
 
-void LauncherLine::take(launch::BoxStarted& started) {
+void LauncherConnection::take(launch::BoxStarted& started) {
   running_.emplace(started.id, true);
-  if (keep_parked_ > 0) ++(started.was_parked ? parked_use_.hits : parked_use_.misses);
+  if (keep_parked_ > 0) ++(started.was_parked ? pool_stats_.hits : pool_stats_.misses);
   const auto found = pending_.find(started.id);
   if (found == pending_.end()) return kill_init(started.init);  // nobody waits for it any more
   found->second->init = std::move(started.init);
@@ -75,7 +75,7 @@ void LauncherLine::take(launch::BoxStarted& started) {
   pending_.erase(found);
 }
 
-void LauncherLine::take(launch::BoxFailed& failed) {
+void LauncherConnection::take(launch::BoxFailed& failed) {
   const auto found = pending_.find(failed.id);
   if (found == pending_.end()) return;
   found->second->problem = std::move(failed.error);
@@ -84,25 +84,25 @@ void LauncherLine::take(launch::BoxFailed& failed) {
   pending_.erase(found);
 }
 
-void LauncherLine::take(launch::BoxEnded& ended) {
+void LauncherConnection::take(launch::BoxEnded& ended) {
   running_.erase(ended.id);
   callbacks_.on_box_ended(global(ended.id), ended.end);
 }
 
-bool LauncherLine::is_running(std::uint64_t box) const {
+bool LauncherConnection::is_running(std::uint64_t box) const {
   return box >> 40U == starts_ && running_.contains(box - global(0));
 }
 
-ParkedUse LauncherLine::parked_use() const {
-  ParkedUse use = parked_use_;
+PoolStats LauncherConnection::pool_stats() const {
+  PoolStats use = pool_stats_;
   if (!client_) return use;
   use.refills += client_->parked().refills;
   use.parked = client_->parked().parked;
   return use;
 }
 
-void LauncherLine::lose() {
-  parked_use_.refills = parked_use().refills;
+void LauncherConnection::lose() {
+  pool_stats_.refills = pool_stats().refills;
   line_->release();
   line_.reset();
   client_.reset();
@@ -116,7 +116,7 @@ void LauncherLine::lose() {
   callbacks_.on_gone(boxes);
 }
 
-asio::awaitable<Result<launch::RemoteBox>> LauncherLine::start_box(
+asio::awaitable<Result<launch::RemoteBox>> LauncherConnection::start_box(
     std::shared_ptr<const plan::LaunchPlan> plan) {
   CO_TRY(const auto turn, co_await turns_->take(WhenBusy::Wait));
   CO_TRY_VOID(start());
@@ -133,7 +133,7 @@ asio::awaitable<Result<launch::RemoteBox>> LauncherLine::start_box(
   pending_.emplace(id, pending);
   // However this ends: a box that was started and is not handed out is killed.
   struct Care {
-    LauncherLine& line;
+    LauncherConnection& line;
     std::weak_ptr<bool> line_is_there;
     std::shared_ptr<Pending> pending;
     std::uint64_t id;

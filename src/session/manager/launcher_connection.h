@@ -6,8 +6,8 @@
 #pragma once
 
 #include "async/event.h"
+#include "async/semaphore.h"
 #include "launch/launcher_client.h"
-#include "session/box/turn_queue.h"
 #include "session/manager/pool_stats.h"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -20,7 +20,7 @@
 
 namespace glovebox::session {
 
-class LauncherLine {
+class LauncherConnection {
  public:
   // Both are called on the loop.
   struct Callbacks {
@@ -31,17 +31,17 @@ class LauncherLine {
   };
 
   // Up to `keep_parked` boxes of each shape are begun ahead of need (launch/parked.h).
-  LauncherLine(asio::io_context& loop, std::string program, std::uint32_t keep_parked,
-               Callbacks callbacks);
-  LauncherLine(const LauncherLine&) = delete;
-  LauncherLine& operator=(const LauncherLine&) = delete;
-  ~LauncherLine();
+  LauncherConnection(asio::io_context& loop, std::string program, std::uint32_t keep_parked,
+                     Callbacks callbacks);
+  LauncherConnection(const LauncherConnection&) = delete;
+  LauncherConnection& operator=(const LauncherConnection&) = delete;
+  ~LauncherConnection();
 
   // Starts the process, if it does not run.
   Result<void> start();
   std::uint64_t restarts() const { return starts_ > 0 ? starts_ - 1 : 0; }
   pid_t pid() const { return client_ ? client_->pid() : -1; }
-  ParkedUse parked_use() const;
+  PoolStats pool_stats() const;
 
   // The box is on its way when this returns: its own steps have yet to say that they are done. The
   // id is unique over all launchers. A box whose request is cancelled is killed when it comes.
@@ -72,13 +72,13 @@ class LauncherLine {
   asio::io_context& loop_;
   std::string program_;
   std::uint32_t keep_parked_;
-  ParkedUse parked_use_;  // without what the present launcher counts itself
+  PoolStats pool_stats_;  // without what the present launcher counts itself
   Callbacks callbacks_;
   std::optional<launch::LauncherClient> client_;
   std::optional<asio::posix::stream_descriptor> line_;  // the client's socket, not owned
   UniqueFd null_;
   std::uint64_t starts_ = 0;
-  std::shared_ptr<TurnQueue> turns_;
+  std::shared_ptr<Semaphore> turns_;
   std::map<std::uint64_t, std::shared_ptr<Pending>> pending_;  // by the launcher's own id
   std::map<std::uint64_t, bool> running_;                      // the same; those that have started
   std::shared_ptr<bool> is_there_ = std::make_shared<bool>(true);

@@ -6,7 +6,7 @@
 namespace glovebox::session {
 
 // What parked boxes were good for, over all launchers.
-struct ParkedUse {
+struct PoolStats {
   std::uint64_t hits = 0;     // boxes that waited for their request
   std::uint64_t misses = 0;   // and requests that found none
   std::uint64_t refills = 0;  // boxes that were ever parked

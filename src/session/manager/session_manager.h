@@ -1,249 +1,163 @@
-// The Manager of real boxes.
+// All sessions of one service.
+//
+// Arguments of these coroutines are named first, never written as a braced list in the call: g++ 12
+// destroys such a temporary twice.
+//
+// It owns the launcher process, the registry of sessions, their layers and the store. It
+// lives on one event loop and belongs to the loop's thread; disk work goes to a pool of threads,
+// and a box starts without the loop waiting for it.
+//
+// What holds when the process is killed at any moment: boxes die with the launcher, and the
+// launcher with this process; a session whose create() had returned is in the store, and the next
+// SessionManager on the same directory reports it dead, with its layers kept for diff and commit;
+// layers that no session of the store names are removed.
 #pragma once
 
-#include "session/box/box_networks.h"
-#include "session/manager/cell_workers.h"
-#include "session/manager/event_feed.h"
-#include "session/manager/launcher_connection.h"
-#include "session/manager/layer_remover.h"
-#include "session/manager/manager.h"
-#include "session/manager/python_pool.h"
-#include "session/prepare/prepare.h"
-#include "session/store/kept_layers.h"
-#include "session/store/session_store.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "request/box_request.h"
+#include "session/box/live_session.h"
+#include "session/manager/manager_requests.h"
+#include "session/manager/manager_settings.h"
+#include "session/state/state_requests.h"
+#include "session/store/layer_usage.h"
+#include "session/store/session_event.h"
+#include "session/store/session_info.h"
 
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
 
-#include <deque>
+#include <functional>
 #include <map>
-#include <unordered_map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace glovebox::session {
 
-class SessionManager final : public Manager {
- public:
-  SessionManager(asio::io_context& loop, ManagerSettings settings);
-  ~SessionManager() override;
-  Result<void> open();
+class PythonHost;     // session/python/python_host.h
+struct ManagerParts;  // manager_parts.h
 
-  asio::awaitable<Result<SessionInfo>> create(BoxRequest request) override;
-  asio::awaitable<RequestFault> find_fault(BoxRequest request) override;
-  asio::awaitable<Result<void>> check(BoxRequest request) override;
-  std::vector<SessionInfo> list(const std::map<std::string, std::string>& labels) const override;
-  Result<SessionInfo> get(std::string_view id) const override;
-  Result<std::shared_ptr<LiveSession>> attach(std::string_view id) override;
-  Result<std::shared_ptr<PythonHost>> python(std::string_view id) override;
-  Result<SessionInfo> change(std::string_view id, const Change& change) override;
-  asio::awaitable<Result<LeftBehind>> remove(std::string id, LayerFate fate) override;
-  asio::awaitable<Result<SessionInfo>> end(std::string id) override;
-  asio::awaitable<Result<DiffBody>> diff(std::string id, LayerChoice where, DiffForm form) override;
-  asio::awaitable<Result<workspace::CommitResult>> commit(std::string id,
-                                                          CommitRequest request) override;
-  asio::awaitable<Result<workspace::UndoResult>> undo(std::string id, LayerChoice where) override;
+class SessionManager {
+ public:
+  // Opens the store, takes up what a former one left, and starts the launcher. It blocks, for
+  // once; call it before the loop runs, on the thread that will run it: the launcher process dies
+  // with the thread that started it. SIGPIPE is ignored from here on. Code::Denied when another
+  // SessionManager uses the directory.
+  static Result<std::unique_ptr<SessionManager>> open(asio::io_context& loop,
+                                                      ManagerSettings settings);
+
+  ~SessionManager();
+  SessionManager(const SessionManager&) = delete;
+  SessionManager& operator=(const SessionManager&) = delete;
+
+  // Returns when the session's agent is ready. Nothing is left behind when it fails. Refusals:
+  // Code::Invalid for a request that makes no sense, Denied for what is not allowed, NotFound for a
+  // path or policy that is not there, Unsupported for what this host cannot enforce, Exhausted when
+  // there are max_sessions.
+  asio::awaitable<Result<SessionInfo>> create(BoxRequest request);
+  // Of a request that was refused: what of it is wrong by itself, whatever the rest of it says.
+  asio::awaitable<RequestFault> find_fault(BoxRequest request);
+  // Its checks without its effects.
+  asio::awaitable<Result<void>> check(BoxRequest request);
+  // Sessions of all states, oldest first; with labels, those that have them all.
+  std::vector<SessionInfo> list(const std::map<std::string, std::string>& labels = {}) const;
+  Result<SessionInfo> get(std::string_view id) const;
+  // The session itself, to run and to move files. Code::NotFound when there is none. One that is
+  // dead refuses everything but to tell of its background runs; of one that died with a former
+  // service nothing is left to attach to, which is Code::Os with the reason.
+  Result<std::shared_ptr<LiveSession>> attach(std::string_view id);
+
+  // The channel of a Python session. Code::NotFound for one that is none.
+  Result<std::shared_ptr<PythonHost>> python(std::string_view id);
+
+  // Code::Exhausted while the session gets a fresh box: nothing was changed then.
+  Result<SessionInfo> change(std::string_view id, const SessionChange& change);
+
+  // Ends the box and forgets the session. What waits for it gets an error. With Code::Os the box
+  // did not go in time: the session is still there, dead, and can be deleted again; the manager
+  // tries by itself too. Waits for a commit, a fork or a recycle that is under way; the last gives
+  // up. A second delete of the same session is Code::NotFound. Returns what was kept.
+  asio::awaitable<Result<LeftBehind>> remove(std::string id, LayerFate fate);
+  // Ends the box and keeps the session, dead, with its layers.
+  asio::awaitable<Result<SessionInfo>> end(std::string id);
+
+  // What the box changed, also of a dead session. Code::Unsupported for one without a layer, and
+  // Code::Exhausted when the body would be larger than most_diff_bytes.
+  asio::awaitable<Result<DiffBody>> diff(std::string id, LayerChoice where, DiffForm form);
+  asio::awaitable<Result<workspace::CommitResult>> commit(std::string id, CommitRequest request);
+  asio::awaitable<Result<workspace::UndoResult>> undo(std::string id, LayerChoice where);
+
+  // From what the one session is to what the other is, in a workspace that both have: branches of
+  // one fork, or any two sessions over one directory.
   asio::awaitable<Result<DiffBody>> diff_between(std::string from, std::string to,
-                                                 LayerChoice where, DiffForm form) override;
-  asio::awaitable<Result<Snapshot>> snapshot(std::string id) override;
-  asio::awaitable<Result<SessionInfo>> recycle(std::string id, RecycleRequest request) override;
-  asio::awaitable<Result<std::vector<SessionInfo>>> fork(std::string id,
-                                                         ForkRequest request) override;
-  asio::awaitable<Result<CheckpointFile>> checkpoint(std::string id,
-                                                     CheckpointRequest request) override;
-  asio::awaitable<Result<Restored>> restore(UniqueFd file, RestoreRequest request) override;
-  Result<std::string> usage(std::string_view id) const override;
-  Result<SessionReport> report(std::string_view id) const override;
-  asio::awaitable<Abilities> probe() override;
-  Counts counts() const override;
-  asio::awaitable<Result<std::uint64_t>> layer_bytes() override;
-  LayerUse& layer_use() override { return *layer_use_; }
-  SpoolShare spool_share() override { return SpoolShare(spool_room_); }
+                                                 LayerChoice where, DiffForm form);
+
+  // The session as a value (snapshot.h). Waits for its shell to be idle.
+  asio::awaitable<Result<Snapshot>> snapshot(std::string id);
+  // A fresh box for the session, alive or dead, with everything else as it was: id, request,
+  // policy, handed capabilities, labels. Whatever runs in the old one ends with it. When it fails
+  // the session is dead, with the layers that it had.
+  asio::awaitable<Result<SessionInfo>> recycle(std::string id, RecycleRequest request);
+  // Sessions that begin where this one is: with its files, and its shell's directory and exported
+  // variables, in boxes of their own. Nothing is copied: the layer so far is frozen, and the
+  // session itself goes on over it like its children, in a fresh box if it had written anything.
+  // All of them, or none.
+  asio::awaitable<Result<std::vector<SessionInfo>>> fork(std::string id, ForkRequest request);
+
+  // The session as a file: its snapshot and what its layers hold. Waits for its shell; commits and
+  // forks wait meanwhile.
+  asio::awaitable<Result<CheckpointFile>> checkpoint(std::string id, CheckpointRequest request);
+  // A session of its own from such a file, which must be read from its start and is read to its
+  // end: what is wrong with it anywhere is an error, and then there is no session and no layer.
+  asio::awaitable<Result<Restored>> restore(UniqueFd file, RestoreRequest request);
+  // Something that changes whenever the session is used, for who wants to know whether it was.
+  Result<std::string> usage(std::string_view id) const;
+
+  Result<SessionReport> report(std::string_view id) const;
+
+  // Starts a box like a session's with an overlay workspace, runs something in it, and ends it.
+  asio::awaitable<Abilities> probe();
+
+  SessionCounts counts() const;
+  // Bytes in all layers, by their disk use. Walks them, on the pool, for layer_usage() too.
+  asio::awaitable<Result<std::uint64_t>> layer_bytes();
+  // What is known of that without looking.
+  LayerUsage& layer_usage();
+  // For a body that another part of the service puts into a file.
+  SpoolShare spool_share();
+
+  // After a reload of the policies: every running box whose policy is among the changed ones loses
+  // at once what it was granted of the network and is not any more, and gets the smaller budgets,
+  // as far as a running box can. None gains anything. With Cut, connections that are no longer
+  // granted are ended, also those that an earlier reload has left. Sessions that were on their way
+  // are narrowed before create() returns.
   std::vector<NarrowedSession> narrow(std::span<const policy::PolicyChange> changes,
-                                      egress::Existing existing) override;
-  Result<NarrowedBox> narrow_session(std::string_view id,
-                                     const SessionNarrowing& narrowing) override;
-  void observe(std::function<void(const SessionEvent&)> observer) override;
-  std::unique_ptr<EventFeed> watch() override;
-  asio::awaitable<void> stop(LayerFate fate) override;
+                                      egress::Existing existing);
+
+  // Takes from a running box what lies outside, at once and for good: a box that is made of the
+  // same request later has no more. Refused with Code::Unsupported, before anything is done, when
+  // a term cannot be narrowed in a box that runs; what the kernel then refuses all the same is
+  // listed in for_new_boxes. Refused with Code::Exhausted while the session gets a fresh box. A
+  // fork that is under way ends with Code::Exhausted: no child has what its parent has lost.
+  Result<NarrowedBox> narrow_session(std::string_view id, const SessionNarrowing& narrowing);
+
+  // Every event, on the loop, before anybody else hears of it; for audit and metrics. It must not
+  // wait and must not call back.
+  void observe(std::function<void(const SessionEvent&)> observer);
+  std::unique_ptr<EventFeed> watch();
+
+  // The last thing to do, before the manager and then its loop are destroyed: ends every box, waits
+  // for them, bounded, and writes everything down. Sessions are found dead by the next one, or
+  // with Remove are deleted.
+  asio::awaitable<void> stop(LayerFate fate);
 
  private:
-  // A session in the registry.
-  struct Entry {
-    SessionRecord record;
-    std::shared_ptr<const plan::LaunchPlan> plan;  // none for a session of a former service
-    std::shared_ptr<BoxSession> live;              // the same; stays when it is dead
-    std::shared_ptr<PythonHost> python;            // of a Python session
-    bool is_cell = false;                          // it shares `live` with others
-    std::vector<UniqueFd> holds;                   // of its layers
-    std::map<std::string, SharedFd> memory;        // of its layers that lie in memory, by id
-    std::deque<RunRecord> runs;
-    // Commits, undos, forks, fresh boxes, and the end of it all: one at a time.
-    std::shared_ptr<TurnQueue> layer_turn;
-    std::optional<PolicyOrigin> origin;
-    // Since when the sweep has found it dead. No clock that somebody sets.
-    std::optional<std::chrono::steady_clock::time_point> dead_since{};
-    bool is_being_removed = false;
-    bool is_being_renewed = false;  // between two boxes
-    // What was asked for, with values of variables and an inline policy, which are written nowhere.
-    std::optional<BoxRequest> asked;
-    KnownPlaces places;  // of that request; both are empty for a session of a former service
-  };
-  using EntryPointer = std::shared_ptr<Entry>;
+  explicit SessionManager(std::unique_ptr<ManagerParts> parts);
 
-  // What a session begins with beside its request.
-  struct Origin {
-    std::string id{};      // empty: a new one
-    std::string parent{};  // the session it was forked from
-    LayerSources layers{};
-    std::optional<ShellState> shell{};
-    std::uint64_t runs_before = 0;
-    std::string policy_digest{};              // that the policy must have; empty: any
-    std::optional<KnownPlaces> known{};       // of a request that was prepared before
-    std::function<Result<void>()> recheck{};  // on the loop, before it is entered; may be empty
-  };
-
-  // Opening (manager.cpp).
-  Result<void> lock_state();
-  Result<void> recover();
-  Result<void> remove_unknown_layers();
-  EntryPointer adopt(StoredSession stored);
-  Result<EntryPointer> find(std::string_view id) const;
-  // Code::Exhausted while the session is between two boxes.
-  static Result<void> check_settled(const Entry& entry);
-  // Code::NotFound for one that is being removed, and an error when the service is ending.
-  Result<void> check_wanted(const Entry& entry) const;
-  SessionInfo info_of(const Entry& entry) const;
-  static void add_live_usage(const Entry& entry, SessionUsage& usage);
-
-  // Creating (manager_create.cpp).
-  Result<void> check_room(std::size_t more) const;  // for sessions more; Code::Exhausted
-  asio::awaitable<Result<SessionInfo>> create_from(BoxRequest request, Origin origin);
-  asio::awaitable<Result<SessionInfo>> create_prepared(BoxRequest request, Origin origin,
-                                                       std::shared_ptr<Prepared> prepared);
-  asio::awaitable<Result<std::shared_ptr<Prepared>>> prepare(BoxRequest request,
-                                                             const Origin& origin);
-  asio::awaitable<Result<Newborn>> give_birth(std::shared_ptr<Prepared> prepared,
-                                              const Origin& origin);
-  BoxSettings box_settings(const Prepared& prepared, const std::shared_ptr<const std::string>& id);
-  EntryPointer enter(const Newborn& newborn, Prepared& prepared);
-  // Later than the last one, whatever the clock says: sessions are told apart by their order.
-  WallTime next_creation();
-  asio::awaitable<void> take_back(std::shared_ptr<Prepared> prepared, Newborn newborn);
-  void on_run(const std::string& id, const RunRecord& run);
-  void on_denied(const std::string& id, const egress::Denied& denied, std::uint64_t times);
-  void on_end(const std::string& id, const SessionEnd& end);
-  void on_box_ended(std::uint64_t box, const launch::RemoteEnd& end);
-  void on_launcher_gone(const std::vector<std::uint64_t>& boxes);
-  asio::awaitable<Result<void>> try_box(const std::string& directory);
-
-  // Snapshots and fresh boxes (manager_state.cpp).
-  void step(std::string_view name) const;
-  using Env = std::vector<plan::EnvEntry>;
-  Result<BoxRequest> asked_of(const Entry& entry, const Env& env) const;
-  // The same, held to everything that a new request is held to.
-  asio::awaitable<Result<BoxRequest>> asked_again(EntryPointer entry, Env env, Review review);
-  asio::awaitable<Result<Snapshot>> take_snapshot(EntryPointer entry, Env env);
-  asio::awaitable<Result<std::optional<ShellState>>> shell_of(EntryPointer entry);
-  asio::awaitable<Result<void>> renew(EntryPointer entry, BoxRequest request, Origin origin);
-  void fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const;
-  void die(Entry& entry, const std::string& sentence);
-
-  // Forks (manager_fork.cpp).
-  Result<void> check_same(const Entry& parent, const BoxRequest& before) const;
-  asio::awaitable<Result<LayerSources>> freeze(EntryPointer entry, bool& must_renew);
-  asio::awaitable<Result<std::vector<SessionInfo>>> make_children(EntryPointer entry,
-                                                                  const ForkRequest& request,
-                                                                  BoxRequest asked, Origin origin);
-
-  // Narrowing (manager_narrow.cpp).
-  NarrowedBox narrow_to(Entry& entry, const policy::Policy& now, egress::Existing existing);
-  void tell_narrowed(const Entry& entry, const NarrowedBox& narrowed);
-  void narrow_newborn(Entry& entry, const Prepared& prepared);
-
-  // Python (manager_python.cpp).
-  asio::awaitable<Result<Newborn>> give_birth_to(std::shared_ptr<Prepared> prepared,
-                                                 const Origin& origin);
-  asio::awaitable<Result<Newborn>> make_interpreter(std::shared_ptr<Prepared> prepared,
-                                                    const Origin& origin);
-  asio::awaitable<Result<Newborn>> make_cell(std::shared_ptr<Prepared> prepared,
-                                             std::optional<std::string> key, const Origin& origin);
-  Newborn take_parked(const std::optional<std::string>& key, const Origin& origin);
-  asio::awaitable<Result<std::shared_ptr<CellWorker>>> find_cell_worker(
-      std::shared_ptr<Prepared> prepared, std::optional<std::string> key);
-  void keep_stock(const Prepared& prepared, const std::optional<std::string>& key);
-  void leave_worker(const PythonHost& host, const PythonEnd& end);
-  static asio::awaitable<void> make_ahead(SessionManager& manager, std::weak_ptr<bool> there,
-                                          std::string key, std::shared_ptr<Prepared> prepared);
-  Result<void> begin_python(Newborn& newborn, const PythonPlan& plan);
-  void on_python_end(const std::string& id, const PythonEnd& end);
-  void end_cell(const EntryPointer& entry, const PythonEnd& end);
-  bool reseat(const std::string& id);
-  static asio::awaitable<void> reseat_cell(SessionManager& manager, std::weak_ptr<bool> there,
-                                           std::string id);
-  void sweep_python(PythonPool<Newborn>::Whose whose);
-  static std::size_t under_way(const Entry& entry);
-  static bool is_in_use(const Entry& entry);
-  static std::chrono::steady_clock::time_point last_use(const Entry& entry);
-
-  // Ending (manager_end.cpp).
-  asio::awaitable<bool> await_gone(std::shared_ptr<BoxSession> live);
-  asio::awaitable<Result<LeftBehind>> remove_for(EntryPointer entry, LayerFate fate, EndCause cause,
-                                                 std::string sentence);
-  asio::awaitable<Result<LeftBehind>> keep_layers(EntryPointer entry);
-  asio::awaitable<void> expire_kept();
-  asio::awaitable<void> give_up(std::string layer, std::string why);
-  asio::awaitable<void> remove_layers(std::vector<std::string> ids);  // their files go later
-  bool is_used(const std::string& layer, const Entry* but) const;  // by others than `but`, or kept
-  void write_runs();
-  asio::awaitable<void> sweep();
-  asio::awaitable<void> keep_sweeping(std::weak_ptr<bool> there);
-  std::vector<EntryPointer> expired() const;
-  void forget_more(std::vector<EntryPointer> dead, std::vector<EntryPointer>& found) const;
-  void tell(EventKind kind, const Entry& entry, std::string detail, DenialWords denial = {});
-
-  // Layers (manager_layers.cpp).
-  void take_memory(Entry& entry, std::vector<HeldLayer>& layers) const;
-  asio::awaitable<void> settle_layers(EntryPointer entry);
-  asio::awaitable<void> settle_memory(EntryPointer entry);  // by who has the turn
-  asio::awaitable<void> bound_layers();
-  Result<std::string> layer_of(const Entry& entry, const LayerChoice& where) const;
-  // The session's shell, if it has one, and its layers, of one box. Code::NotFound when it is gone.
-  using Turns = std::vector<std::unique_ptr<LiveSession::ShellTurn>>;
-  asio::awaitable<Result<Turns>> take_turns(EntryPointer entry, WhenBusy when_busy);
-  // Opens a layer, with what lies in memory; for the pool.
-  using OpenLayer = std::function<Result<workspace::Layer>()>;
-  OpenLayer opener(const Entry& entry, const std::string& layer) const;
-
-  asio::io_context& loop_;
-  ManagerSettings settings_;
-  UniqueFd lock_;
-  std::shared_ptr<Preparer> preparer_;
-  std::string spool_directory_;
-  std::shared_ptr<LayerUse> layer_use_;
-  std::shared_ptr<SpoolRoom> spool_room_;
-  std::unique_ptr<LayerTrash> trash_;
-  std::unique_ptr<Store> store_;
-  EventHub events_;
-  asio::thread_pool pool_;
-  asio::thread_pool restore_pool_{1};  // reading a checkpoint holds up nothing but its like
-  asio::thread_pool message_pool_{1};  // nor does reading a long message of a Python session
-  Networks networks_;
-  LauncherLine launcher_;
-  std::map<std::string, EntryPointer, std::less<>> sessions_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<BoxBook>> boxes_;
-  std::shared_ptr<std::size_t> starting_ = std::make_shared<std::size_t>(0);  // of scoped_count.h
-  std::vector<std::pair<std::string, RunRecord>> unwritten_runs_;  // until the next sweep
-  std::chrono::steady_clock::time_point next_measure_;             // of all layers
-  std::map<std::string, std::uint64_t> sizes_with_room_;  // of layers, when there was room last
-  std::map<std::string, LayerLook> last_looks_;           // at layers, when that was possible last
-  std::vector<std::string> doomed_layers_;                // could not be taken away yet
-  KeptLayers kept_layers_;                                // although their session is forgotten
-  PythonPool<Newborn> python_pool_;
-  std::size_t python_starting_ = 0;  // ahead of need
-  CellWorkers cell_workers_;
-  asio::steady_timer sweep_timer_;
-  WallTime last_creation_{};
-  bool is_stopping_ = false;
-  std::shared_ptr<bool> is_there_ = std::make_shared<bool>(true);
+  std::unique_ptr<ManagerParts> parts_;
 };
 
 }  // namespace glovebox::session

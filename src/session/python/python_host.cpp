@@ -65,7 +65,7 @@ PythonHost::PythonHost(asio::io_context& loop, std::shared_ptr<PythonWorker> wor
     : loop_(loop),
       worker_(std::move(worker)),
       number_(number),
-      serving_(std::make_shared<TurnQueue>(loop, kMaxServed, "requests of the session")),
+      serving_(std::make_shared<Semaphore>(loop, kMaxServed, "requests of the session")),
       given_(loop),
       freed_(loop),
       opened_(loop),

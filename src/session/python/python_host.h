@@ -16,9 +16,9 @@
 #pragma once
 
 #include "async/event.h"
+#include "async/semaphore.h"
 #include "egress/rules/denial_limiter.h"
 #include "python/channel/python_message.h"
-#include "session/box/turn_queue.h"
 #include "session/python/python_plan.h"
 #include "session/python/python_worker.h"
 
@@ -179,7 +179,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   std::set<std::uint64_t> asked_;               // requests that the client was asked
   std::set<std::uint64_t> served_;              // requests that are executed here
   std::size_t request_bytes_ = 0;               // of those that are executed
-  std::shared_ptr<TurnQueue> serving_;
+  std::shared_ptr<Semaphore> serving_;
   egress::DenialGate denials_;
   Wakeup given_;
   Wakeup freed_;

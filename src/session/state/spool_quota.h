@@ -14,9 +14,9 @@
 
 namespace glovebox::session {
 
-class SpoolRoom {
+class SpoolQuota {
  public:
-  explicit SpoolRoom(std::uint64_t most) : most_(most) {}  // 0: no bound
+  explicit SpoolQuota(std::uint64_t most) : most_(most) {}  // 0: no bound
 
  private:
   friend class SpoolShare;
@@ -29,7 +29,7 @@ class SpoolRoom {
 class SpoolShare {
  public:
   SpoolShare() = default;  // of no room: takes nothing
-  explicit SpoolShare(std::shared_ptr<SpoolRoom> room) : room_(std::move(room)) {}
+  explicit SpoolShare(std::shared_ptr<SpoolQuota> room) : room_(std::move(room)) {}
   SpoolShare(SpoolShare&& other) noexcept
       : room_(std::move(other.room_)), bytes_(std::exchange(other.bytes_, 0)) {}
   SpoolShare& operator=(SpoolShare&& other) noexcept {
@@ -43,7 +43,7 @@ class SpoolShare {
   Result<void> take(std::uint64_t bytes);
 
  private:
-  std::shared_ptr<SpoolRoom> room_;
+  std::shared_ptr<SpoolQuota> room_;
   std::uint64_t bytes_ = 0;
 };
 

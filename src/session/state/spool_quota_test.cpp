@@ -16,8 +16,8 @@
 namespace glovebox::session {
 namespace {
 
-TEST(LayerUse, WhatIsTakenCountsAtOnce) {
-  LayerUse use(100);
+TEST(LayerUsage, WhatIsTakenCountsAtOnce) {
+  LayerUsage use(100);
   EXPECT_TRUE(use.take(60));
   EXPECT_EQ(use.take(60).error().code, Code::Exhausted);
   EXPECT_EQ(use.bytes(), 60u) << "what was refused is not counted";
@@ -26,11 +26,11 @@ TEST(LayerUse, WhatIsTakenCountsAtOnce) {
   EXPECT_FALSE(use.take(1)) << "no room is not no bound";
 }
 
-TEST(LayerUse, AMeasureReplacesWhatWasTakenBeforeIt) {
-  LayerUse use(1000);
+TEST(LayerUsage, AMeasureReplacesWhatWasTakenBeforeIt) {
+  LayerUsage use(1000);
   EXPECT_FALSE(use.is_measured());
   ASSERT_TRUE(use.take(100));
-  const LayerUse::Mark mark = use.begin_measure();
+  const LayerUsage::Mark mark = use.begin_measure();
   ASSERT_TRUE(use.take(50)) << "written while somebody measures";
   use.end_measure(mark, 120);
   EXPECT_TRUE(use.is_measured());
@@ -42,9 +42,9 @@ TEST(LayerUse, AMeasureReplacesWhatWasTakenBeforeIt) {
   EXPECT_FALSE(use.take(1)) << "beyond the bound there is no room either";
 }
 
-TEST(LayerUse, AnOldMeasureDoesNotReplaceALaterOne) {
-  LayerUse use(0);
-  const LayerUse::Mark old = use.begin_measure();
+TEST(LayerUsage, AnOldMeasureDoesNotReplaceALaterOne) {
+  LayerUsage use(0);
+  const LayerUsage::Mark old = use.begin_measure();
   ASSERT_TRUE(use.take(70));
   use.end_measure(use.begin_measure(), 90);
   use.end_measure(old, 10);
@@ -53,8 +53,8 @@ TEST(LayerUse, AnOldMeasureDoesNotReplaceALaterOne) {
   EXPECT_FALSE(use.is_full());
 }
 
-TEST(SpoolRoom, ManyShareItAndGiveItBack) {
-  const auto room = std::make_shared<SpoolRoom>(100);
+TEST(SpoolQuota, ManyShareItAndGiveItBack) {
+  const auto room = std::make_shared<SpoolQuota>(100);
   std::optional<SpoolShare> one(room);
   SpoolShare other(room);
   ASSERT_TRUE(one->take(60));
@@ -66,7 +66,7 @@ TEST(SpoolRoom, ManyShareItAndGiveItBack) {
   EXPECT_FALSE(other.take(50)) << "it went along";
   moved = SpoolShare();
   EXPECT_TRUE(other.take(100));
-  SpoolShare without_bound(std::make_shared<SpoolRoom>(0));
+  SpoolShare without_bound(std::make_shared<SpoolQuota>(0));
   EXPECT_TRUE(without_bound.take(std::uint64_t{1} << 60));
 }
 

@@ -74,7 +74,7 @@ struct CheckpointFile {
   std::string tag;               // tells it from all others
   std::vector<StateKind> state;  // what it holds
   std::vector<LayerManifest> layers;
-  std::string used;  // as Manager::usage() said of the session
+  std::string used;  // as SessionManager::usage() said of the session
 };
 
 struct RestoreRequest {

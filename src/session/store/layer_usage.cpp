@@ -4,17 +4,17 @@
 
 namespace glovebox::session {
 
-std::uint64_t LayerUse::bytes() const {
+std::uint64_t LayerUsage::bytes() const {
   const std::scoped_lock lock(mutex_);
   return sum();
 }
 
-bool LayerUse::is_measured() const {
+bool LayerUsage::is_measured() const {
   const std::scoped_lock lock(mutex_);
   return is_measured_;
 }
 
-Result<void> LayerUse::take(std::uint64_t bytes) {
+Result<void> LayerUsage::take(std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   const std::uint64_t room = most_ - std::min(most_, sum());
   if (most_ > 0 && bytes > room) {
@@ -26,12 +26,12 @@ Result<void> LayerUse::take(std::uint64_t bytes) {
   return {};
 }
 
-LayerUse::Mark LayerUse::begin_measure() const {
+LayerUsage::Mark LayerUsage::begin_measure() const {
   const std::scoped_lock lock(mutex_);
   return taken_;
 }
 
-void LayerUse::end_measure(Mark mark, std::uint64_t bytes) {
+void LayerUsage::end_measure(Mark mark, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (mark < seen_) return;  // another began later and was done before
   is_measured_ = true;

@@ -21,9 +21,9 @@ struct LayerLook {
   std::uint64_t on_disk = 0;
 };
 
-class LayerUse {
+class LayerUsage {
  public:
-  explicit LayerUse(std::uint64_t most) : most_(most) {}  // 0: no bound
+  explicit LayerUsage(std::uint64_t most) : most_(most) {}  // 0: no bound
 
   std::uint64_t most() const { return most_; }
   std::uint64_t bytes() const;

@@ -40,7 +40,7 @@ struct DenialWords {
 };
 
 struct SessionEvent {
-  std::uint64_t number = 0;  // counts all events of this Manager from 1
+  std::uint64_t number = 0;  // counts all events of this SessionManager from 1
   EventKind kind = EventKind::Created;
   WallTime at;
   std::string session;  // its id; empty when a session was refused before it had one
@@ -64,7 +64,7 @@ class EventFeed {
     SessionEvent event;
     std::uint64_t lost = 0;  // events that were dropped right before this one
   };
-  // Code::NotFound when the Manager has ended.
+  // Code::NotFound when the SessionManager has ended.
   virtual boost::asio::awaitable<Result<Next>> next() = 0;
 };
 

@@ -95,9 +95,9 @@ struct SessionInfo {
   friend bool operator==(const SessionInfo&, const SessionInfo&) = default;
 };
 
-// A run in the books.
+// A run as the store keeps it.
 struct RunRecord {
-  // Inner: of the service itself, in nobody's books.
+  // Inner: of the service itself, not recorded.
   enum class Kind : std::uint8_t { Foreground, Background, Inner };
 
   std::uint64_t number = 0;

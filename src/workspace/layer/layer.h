@@ -128,12 +128,13 @@ Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root);
 // When the newest one was made, ns since 1970, as told by the ids; 0 when there is none.
 Result<std::int64_t> newest_layer_time(const LayerRoot& root);
 // Takes a layer away at once: from here on it is not found by its id, and whatever comes next, it
-// goes. What it holds is on the disk until remove_doomed(), or until collect_layers() of a later
+// goes. What it holds is on the disk until remove_marked(), or until collect_layers() of a later
 // process. Returns its id. Code::Denied while a process holds it or while a commit of it is
 // unfinished.
-Result<std::string> doom_layer(const LayerRoot& root, std::string_view id);
-// Removes what is left of a layer that was doomed, which may take long. One that is gone is fine.
-Result<void> remove_doomed(const LayerRoot& root, std::string_view id);
+Result<std::string> mark_removed(const LayerRoot& root, std::string_view id);
+// Removes what is left of a layer that is marked as removed, which may take long. One that is gone
+// is fine.
+Result<void> remove_marked(const LayerRoot& root, std::string_view id);
 // Both.
 Result<void> remove_layer(const LayerRoot& root, std::string_view id);
 

@@ -28,7 +28,7 @@ std::int64_t now() {
   return time.tv_sec * kSecond + time.tv_nsec;
 }
 
-std::string doomed_name(std::string_view id) { return fmt::format("{}{}", kRemoving, id); }
+std::string marked_name(std::string_view id) { return fmt::format("{}{}", kRemoving, id); }
 
 Result<std::vector<Entry>> list_root(const LayerRoot& root) {
   TRY(const UniqueFd dir, open_directory(root.dir, "."));
@@ -111,27 +111,27 @@ Result<std::vector<LayerFacts>> list_layers(const LayerRoot& root) {
   return found;
 }
 
-Result<std::string> doom_layer(const LayerRoot& root, std::string_view id) {
+Result<std::string> mark_removed(const LayerRoot& root, std::string_view id) {
   if (is_layer_id(id)) {
     // Begun before, and stopped by an error: there is nothing left to ask about it.
-    TRY(const Node node, look(root.dir, doomed_name(id)));
+    TRY(const Node node, look(root.dir, marked_name(id)));
     if (node.exists()) return std::string(id);
   }
   TRY(const Layer layer, open_layer(root, id));
   TRY_VOID(check_removable(layer));
   const std::string& name = layer.facts().id;
-  TRY_VOID(move_new(root.dir, name, root.dir, doomed_name(name)));
+  TRY_VOID(move_new(root.dir, name, root.dir, marked_name(name)));
   return name;
 }
 
-Result<void> remove_doomed(const LayerRoot& root, std::string_view id) {
+Result<void> remove_marked(const LayerRoot& root, std::string_view id) {
   if (!is_layer_id(id)) return fail(Code::Invalid, "not the id of a layer");
-  return remove_tree(root.dir, doomed_name(id));
+  return remove_tree(root.dir, marked_name(id));
 }
 
 Result<void> remove_layer(const LayerRoot& root, std::string_view id) {
-  TRY(const std::string doomed, doom_layer(root, id));
-  return remove_doomed(root, doomed);
+  TRY(const std::string marked, mark_removed(root, id));
+  return remove_marked(root, marked);
 }
 
 Result<std::vector<std::string>> expired_kept(const LayerRoot& root, const Retention& keep) {
@@ -167,11 +167,11 @@ Result<std::vector<std::string>> collect_layers(const LayerRoot& root, const Ret
   std::vector<std::string> removed;
   const std::int64_t oldest = now() - keep.max_age.count() * kSecond;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    bool is_doomed = i >= keep.max_count;
-    if (!is_doomed && layers[i].created < oldest) {
-      TRY(is_doomed, may_be_older(root, layers[i], keep.max_age));
+    bool is_expired = i >= keep.max_count;
+    if (!is_expired && layers[i].created < oldest) {
+      TRY(is_expired, may_be_older(root, layers[i], keep.max_age));
     }
-    if (!is_doomed) continue;
+    if (!is_expired) continue;
     const auto done = remove_layer(root, layers[i].id);
     if (done) removed.push_back(layers[i].id);
     if (!done && done.error().code != Code::Denied) return unexpected(done.error());

@@ -3,7 +3,7 @@
 #include "async/gather.h"
 #include "async/on_pool.h"
 #include "host/resolve_authority.h"
-#include "session/manager/session_manager.h"
+#include "session/manager/operations.h"
 #include "workspace/diff/diff.h"
 
 #include <algorithm>
@@ -36,6 +36,7 @@ Result<BoxRequest> child_request(const BoxRequest& asked, const SessionInfo& par
   const std::string& base = fork.name.empty() ? parent.effective.name : fork.name;
   child.name = base.empty() ? std::string() : fmt::format("{}-{}", base, number);
   child.handed = child.handed.unite(fork.budgets);
+  child.published.clear();  // the host's ports stay the parent's
   if (fork.cpus_milli) {
     child.cpus_milli = std::min(child.cpus_milli.value_or(*fork.cpus_milli), *fork.cpus_milli);
   }
@@ -44,16 +45,6 @@ Result<BoxRequest> child_request(const BoxRequest& asked, const SessionInfo& par
   const authority::AuthoritySet cut = fork.ceiling->unite(places);
   child.ceiling = child.ceiling ? child.ceiling->attenuate(cut) : cut;
   return child;
-}
-
-Result<void> check_fork(const ForkRequest& request) {
-  if (request.count == 0 || request.count > kMaxForks) {
-    return fail(Code::Invalid, "a fork makes 1 to {} sessions", kMaxForks);
-  }
-  if (!request.budgets.grants_nothing()) {
-    return fail(Code::Invalid, "a fork hands in budgets alone: it only narrows");
-  }
-  return {};
 }
 
 // Whether a box wrote anything into the layer itself.
@@ -83,17 +74,16 @@ LayerSources own_sources(const SessionInfo& info, const LayerSources& children) 
   return sources;
 }
 
-}  // namespace
-
 // Where each child's layers come from. A layer that nobody wrote to yet is left to the parent, and
 // the children stand on what that stands on; one that was written to is frozen, and then the parent
 // must go on over it as they do.
-asio::awaitable<Result<LayerSources>> SessionManager::freeze(EntryPointer entry, bool& must_renew) {
+asio::awaitable<Result<LayerSources>> freeze(ManagerParts& parts, EntryPointer entry,
+                                             bool& must_renew) {
   struct Found {
     LayerSources sources;
     bool is_written = false;
   };
-  const auto work = [preparer = preparer_,
+  const auto work = [preparer = parts.common.preparer,
                      places = entry->record.info.workspaces]() -> Result<Found> {
     Found found;
     for (const WorkspaceInfo& place : places) {
@@ -117,15 +107,16 @@ asio::awaitable<Result<LayerSources>> SessionManager::freeze(EntryPointer entry,
     }
     return found;
   };
-  CO_TRY(Found found, co_await on_pool(pool_, work));
+  CO_TRY(Found found, co_await on_pool(parts.common.pool, work));
   must_renew = found.is_written;
   co_return std::move(found.sources);
 }
 
 // No child has what its parent has lost meanwhile. What it is called and how long it may be idle is
 // as it was when the fork was asked for.
-Result<void> SessionManager::check_same(const Entry& parent, const BoxRequest& before) const {
-  TRY_VOID(check_wanted(parent));
+Result<void> check_same(const SessionRegistry& registry, const SessionEntry& parent,
+                        const BoxRequest& before) {
+  TRY_VOID(registry.check_wanted(parent));
   TRY(BoxRequest now, asked_of(parent, {}));
   now.name = before.name;
   now.labels = before.labels;
@@ -134,14 +125,25 @@ Result<void> SessionManager::check_same(const Entry& parent, const BoxRequest& b
   return fail(Code::Exhausted, "the session was changed while it was forked; try again");
 }
 
-asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::make_children(
-    EntryPointer entry, const ForkRequest& request, BoxRequest asked, Origin origin) {
+// What fails is tried again by the sweep.
+asio::awaitable<void> remove_child(ManagerParts& parts, std::string id) {
+  const EntryPointer child = parts.registry.find_or_null(id);
+  if (!child) co_return;
+  (void)co_await remove_session(parts, child, LayerFate::Remove, EndCause::Deleted,
+                                "the session was deleted");
+}
+
+asio::awaitable<Result<std::vector<SessionInfo>>> make_children(ManagerParts& parts,
+                                                                EntryPointer entry,
+                                                                const ForkRequest& request,
+                                                                BoxRequest asked,
+                                                                SessionOrigin origin) {
   std::vector<asio::awaitable<Result<SessionInfo>>> works;
   for (std::size_t i = 1; i <= request.count; ++i) {
     CO_TRY(BoxRequest child, child_request(asked, entry->record.info, request, i));
-    works.push_back(create_from(std::move(child), origin));
+    works.push_back(create_session(parts, std::move(child), origin));
   }
-  std::vector<Result<SessionInfo>> made = co_await together(loop_, std::move(works));
+  std::vector<Result<SessionInfo>> made = co_await together(parts.common.loop, std::move(works));
   const auto failed = std::ranges::find_if(made, [](const auto& one) { return !one; });
   const auto done = failed == made.end() ? origin.recheck() : unexpected(failed->error());
   std::vector<SessionInfo> children;
@@ -150,31 +152,42 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::make_children(
     if (done) {
       children.push_back(*std::move(one));
     } else {
-      (void)co_await remove(one->id, LayerFate::Remove);  // tried again by the sweep
+      co_await remove_child(parts, one->id);
     }
   }
   if (!done) co_return unexpected(done.error());
   co_return children;
 }
 
-asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::string id,
-                                                                       ForkRequest request) {
-  CO_TRY_VOID(check_fork(request));
-  CO_TRY(const EntryPointer entry, find(id));
-  CO_TRY_VOID(check_room(request.count));
-  CO_TRY(const Turns turns, co_await take_turns(entry, WhenBusy::Wait));
+}  // namespace
+
+Result<void> check_fork(const ForkRequest& request) {
+  if (request.count == 0 || request.count > kMaxForks) {
+    return fail(Code::Invalid, "a fork makes 1 to {} sessions", kMaxForks);
+  }
+  if (!request.budgets.grants_nothing()) {
+    return fail(Code::Invalid, "a fork hands in budgets alone: it only narrows");
+  }
+  return {};
+}
+
+asio::awaitable<Result<std::vector<SessionInfo>>> fork_session(ManagerParts& parts,
+                                                               EntryPointer entry,
+                                                               ForkRequest request) {
+  CO_TRY_VOID(parts.registry.check_room(request.count));
+  CO_TRY(const Turns turns, co_await take_turns(parts, entry, WhenBusy::Wait));
   const std::vector<plan::EnvEntry> none;
-  CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, none));
+  CO_TRY(Snapshot snapshot, co_await take_snapshot(parts, entry, none));
   bool must_renew = false;
-  Origin origin;
-  CO_TRY(origin.layers, co_await freeze(entry, must_renew));
+  SessionOrigin origin;
+  CO_TRY(origin.layers, co_await freeze(parts, entry, must_renew));
   origin.shell = std::move(snapshot.shell);
   if (request.ceiling) {
     const auto work = [ceiling = *request.ceiling] { return host::resolve_paths(ceiling); };
-    CO_TRY(host::ResolvedAuthority resolved, co_await on_pool(pool_, work));
+    CO_TRY(host::ResolvedAuthority resolved, co_await on_pool(parts.common.pool, work));
     request.ceiling = std::move(resolved.set);
   }
-  CO_TRY(BoxRequest asked, co_await asked_again(entry, none, request.review));
+  CO_TRY(BoxRequest asked, co_await asked_again(parts, entry, none, request.review));
   CO_TRY(BoxRequest before, asked_of(*entry, none));
   // One that has died on the way stays dead.
   if (must_renew && entry->live && entry->live->is_alive()) {
@@ -184,18 +197,20 @@ asio::awaitable<Result<std::vector<SessionInfo>>> SessionManager::fork(std::stri
           Code::Exhausted,
           "{} runs or file jobs of the session are under way, and would end with its box", busy);
     }
-    Origin own = origin;
+    SessionOrigin own = origin;
     own.layers = own_sources(entry->record.info, origin.layers);
-    CO_TRY_VOID(co_await renew(entry, asked, std::move(own)));
+    CO_TRY_VOID(co_await renew_session(parts, entry, asked, std::move(own)));
     before = asked;
   }
-  origin.parent = id;
+  origin.parent = entry->record.info.id;
   origin.known = entry->places;
-  origin.recheck = [this, entry, before = std::move(before)] { return check_same(*entry, before); };
+  origin.recheck = [&registry = parts.registry, entry, before = std::move(before)] {
+    return check_same(registry, *entry, before);
+  };
   if (snapshot.policy) origin.policy_digest = snapshot.policy->digest;
   CO_TRY(std::vector<SessionInfo> children,
-         co_await make_children(entry, request, std::move(asked), std::move(origin)));
-  tell(EventKind::Forked, *entry, fmt::format("{} children", children.size()));
+         co_await make_children(parts, entry, request, std::move(asked), std::move(origin)));
+  parts.registry.tell(EventKind::Forked, *entry, fmt::format("{} children", children.size()));
   co_return children;
 }
 

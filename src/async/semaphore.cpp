@@ -1,4 +1,4 @@
-#include "session/box/turn_queue.h"
+#include "async/semaphore.h"
 
 #include "async/co_try.h"
 
@@ -7,19 +7,7 @@
 
 namespace glovebox::session {
 
-class TurnQueue::Turn final : public LiveSession::ShellTurn {
- public:
-  explicit Turn(std::shared_ptr<TurnQueue> queue) : queue_(std::move(queue)) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() override { queue_->pass_on(); }
-
- private:
-  std::shared_ptr<TurnQueue> queue_;
-};
-
-asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> TurnQueue::take(
-    WhenBusy when_busy) {
+asio::awaitable<Result<Semaphore::Permit>> Semaphore::take(WhenBusy when_busy) {
   const auto self = shared_from_this();
   if (closed_) co_return unexpected(*closed_);
   if (free_ > 0) {
@@ -32,25 +20,25 @@ asio::awaitable<Result<std::unique_ptr<LiveSession::ShellTurn>>> TurnQueue::take
     auto waiter = std::make_shared<Waiter>(*loop_);
     CO_TRY_VOID(co_await wait(waiter));
   }
-  co_return std::make_unique<Turn>(shared_from_this());
+  co_return Permit(shared_from_this());
 }
 
-asio::awaitable<Result<void>> TurnQueue::wait(std::shared_ptr<Waiter> waiter) {
+asio::awaitable<Result<void>> Semaphore::wait(std::shared_ptr<Waiter> waiter) {
   waiting_.push_back(waiter);
-  // However the wait ends, also by an exception or with the coroutine: a turn that came is passed
+  // However the wait ends, also by an exception or with the coroutine: a permit that came is passed
   // on, and a place in the queue is given up.
   struct Place {
-    TurnQueue& queue;
+    Semaphore& semaphore;
     const std::shared_ptr<Waiter>& waiter;
     bool is_used = false;
     ~Place() {
       if (is_used) return;
-      if (waiter->has_turn) queue.pass_on();
-      std::erase(queue.waiting_, waiter);
+      if (waiter->has_permit) semaphore.pass_on();
+      std::erase(semaphore.waiting_, waiter);
     }
   };
   Place place{*this, waiter};
-  while (!waiter->has_turn && !closed_) {
+  while (!waiter->has_permit && !closed_) {
     const Woken woken = co_await waiter->wakeup.wait();
     if (woken == Woken::Canceled) {
       co_return unexpected(Error{Code::Os, ECANCELED, "it was canceled before its turn"});
@@ -61,18 +49,18 @@ asio::awaitable<Result<void>> TurnQueue::wait(std::shared_ptr<Waiter> waiter) {
   co_return Result<void>();
 }
 
-void TurnQueue::pass_on() {
+void Semaphore::pass_on() {
   if (waiting_.empty()) {
     ++free_;
     return;
   }
   const std::shared_ptr<Waiter> next = waiting_.front();
   waiting_.pop_front();
-  next->has_turn = true;
+  next->has_permit = true;
   next->wakeup.notify();
 }
 
-void TurnQueue::close(Error reason) {
+void Semaphore::close(Error reason) {
   if (closed_) return;
   closed_ = std::move(reason);
   for (const auto& waiter : waiting_) waiter->wakeup.notify();

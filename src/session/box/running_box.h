@@ -8,7 +8,7 @@
 
 namespace glovebox::session {
 
-struct BoxBook {
+struct RunningBox {
   struct Waiter {
     explicit Waiter(asio::io_context& loop) : wakeup(loop) {}
     Wakeup wakeup;

@@ -2,8 +2,8 @@
 //
 // Removing a tree can take long (a box may have made a million files, and some disks are slow to
 // give back even one directory), and nobody has to wait for it: a layer that comes here has lost
-// its name before (workspace::doom_layer), so nobody finds it, and whatever is left of it when this
-// process dies goes with the next start.
+// its name before (workspace::mark_removed), so nobody finds it, and whatever is left of it when
+// this process dies goes with the next start.
 //
 // It still takes disk until then. So there is a bound on how many wait here: who brings one more
 // waits for another to be gone.
@@ -11,7 +11,7 @@
 // Everything here belongs to the loop's thread, except for what `Remove` does.
 #pragma once
 
-#include "session/box/turn_queue.h"
+#include "async/semaphore.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -24,9 +24,9 @@
 
 namespace glovebox::session {
 
-class LayerTrash {
+class LayerRemover {
  public:
-  // Removes what is left of a layer; false when it could not. Called on threads of the trash, on
+  // Removes what is left of a layer; false when it could not. Called on threads of the remover, on
   // several at once.
   using Remove = std::function<bool(const std::string& id)>;
 
@@ -36,11 +36,11 @@ class LayerTrash {
     std::size_t pending = 64;
   };
 
-  LayerTrash(asio::io_context& loop, Remove remove, Bounds bounds);
-  LayerTrash(const LayerTrash&) = delete;
-  LayerTrash& operator=(const LayerTrash&) = delete;
+  LayerRemover(asio::io_context& loop, Remove remove, Bounds bounds);
+  LayerRemover(const LayerRemover&) = delete;
+  LayerRemover& operator=(const LayerRemover&) = delete;
   // Waits for those that are being removed; the others stay where they are.
-  ~LayerTrash();
+  ~LayerRemover();
 
   // Done as soon as all of them have their place here, not when they are gone.
   asio::awaitable<void> take(std::vector<std::string> ids);
@@ -51,15 +51,15 @@ class LayerTrash {
   asio::awaitable<void> drain(std::chrono::milliseconds patience);
 
  private:
-  struct Book;
-  using Turn = std::unique_ptr<LiveSession::ShellTurn>;
+  struct State;
+  using Turn = Semaphore::Permit;
 
   void begin(std::string id, Turn turn);
 
   asio::io_context& loop_;
   Remove remove_;
-  std::shared_ptr<TurnQueue> places_;
-  std::shared_ptr<Book> book_;
+  std::shared_ptr<Semaphore> places_;
+  std::shared_ptr<State> state_;
   asio::thread_pool pool_;  // goes first: its threads use the rest
 };
 

@@ -1,7 +1,7 @@
 // What a reload of the policies does to sessions that run.
 #include "authority/terms.h"
 #include "request/network_authority.h"
-#include "session/manager/session_manager.h"
+#include "session/manager/operations.h"
 
 #include <fmt/ranges.h>
 
@@ -64,7 +64,7 @@ bool is_about_box(BoxOwner owner, const authority::Rule& rule) {
 }
 
 // Refuses by name what would be taken from others too, or would mean something else.
-Result<void> check_taken(BoxOwner owner, const Manager::SessionNarrowing& narrowing) {
+Result<void> check_taken(BoxOwner owner, const SessionNarrowing& narrowing) {
   if (owner == BoxOwner::Worker) {
     const char* what = narrowing.network ? "capabilities" : "limits";
     return fail(Code::Unsupported,
@@ -92,7 +92,7 @@ authority::AuthoritySet part_of_box(BoxOwner owner, const authority::AuthoritySe
 }
 
 // In the request, of which later boxes are made too.
-void remember(BoxRequest& asked, const Manager::SessionNarrowing& narrowing) {
+void remember(BoxRequest& asked, const SessionNarrowing& narrowing) {
   asked.handed = asked.handed.unite(narrowing.budgets);
   asked.cpus_milli = smaller(asked.cpus_milli, narrowing.cpus_milli);
   if (!narrowing.network) return;
@@ -101,11 +101,16 @@ void remember(BoxRequest& asked, const Manager::SessionNarrowing& narrowing) {
                               : *narrowing.network;
 }
 
-}  // namespace
+void tell_narrowed(ManagerParts& parts, const SessionEntry& entry, const NarrowedBox& narrowed) {
+  if (narrowed.at_once.empty() && narrowed.cut == 0) return;
+  std::string detail = fmt::format("{}", fmt::join(narrowed.at_once, "; "));
+  if (narrowed.cut > 0) detail += fmt::format("; {} connections cut", narrowed.cut);
+  parts.registry.tell(EventKind::Narrowed, entry, std::move(detail));
+}
 
 // What the session would get if it was asked for again: the box keeps of its own what lies within.
-NarrowedBox SessionManager::narrow_to(Entry& entry, const policy::Policy& now,
-                                      egress::Existing existing) {
+NarrowedBox narrow_to(ManagerParts& parts, SessionEntry& entry, const policy::Policy& now,
+                      egress::Existing existing) {
   const BoxRequest& asked = entry.record.info.effective;
   authority::AuthoritySet most = now.authority.unite(asked.handed);
   if (asked.ceiling) most = most.attenuate(*asked.ceiling);
@@ -114,64 +119,58 @@ NarrowedBox SessionManager::narrow_to(Entry& entry, const policy::Policy& now,
   if (owner == BoxOwner::Worker) cpus.reset();
   if (owner != BoxOwner::Session) most = part_of_box(owner, most);
   NarrowedBox narrowed = entry.live->narrow(most, cpus, existing);
-  tell_narrowed(entry, narrowed);
+  tell_narrowed(parts, entry, narrowed);
   return narrowed;
 }
 
-void SessionManager::tell_narrowed(const Entry& entry, const NarrowedBox& narrowed) {
-  if (narrowed.at_once.empty() && narrowed.cut == 0) return;
-  std::string detail = fmt::format("{}", fmt::join(narrowed.at_once, "; "));
-  if (narrowed.cut > 0) detail += fmt::format("; {} connections cut", narrowed.cut);
-  tell(EventKind::Narrowed, entry, std::move(detail));
-}
+}  // namespace
 
-Result<NarrowedBox> SessionManager::narrow_session(std::string_view id,
-                                                   const SessionNarrowing& narrowing) {
-  TRY(const EntryPointer entry, find(id));
-  TRY_VOID(check_settled(*entry));
-  if (!entry->live || !entry->live->is_alive()) {
+Result<NarrowedBox> narrow_session(ManagerParts& parts, SessionEntry& entry,
+                                   const SessionNarrowing& narrowing) {
+  TRY_VOID(check_settled(entry));
+  if (!entry.live || !entry.live->is_alive()) {
     return fail(Code::Os, "isolated session is not active: it has nothing to lose");
   }
-  TRY_VOID(check_taken(owner_of_box(entry->record.info.effective), narrowing));
+  TRY_VOID(check_taken(owner_of_box(entry.record.info.effective), narrowing));
   authority::AuthoritySet most = narrowing.budgets;
   if (narrowing.network) {
     TRY(const authority::AuthoritySet network, network_part(*narrowing.network));
     most = most.unite(network);
-  } else if (entry->plan && entry->plan->network) {
-    TRY(const authority::AuthoritySet network, network_part(entry->plan->network->authority));
+  } else if (entry.plan && entry.plan->network) {
+    TRY(const authority::AuthoritySet network, network_part(entry.plan->network->authority));
     most = most.unite(network);
   }
-  NarrowedBox narrowed = entry->live->narrow(most, narrowing.cpus_milli, narrowing.existing);
-  remember(entry->record.info.effective, narrowing);
-  if (entry->asked) remember(*entry->asked, narrowing);
-  store_->put_later(entry->record);
-  tell_narrowed(*entry, narrowed);
+  NarrowedBox narrowed = entry.live->narrow(most, narrowing.cpus_milli, narrowing.existing);
+  remember(entry.record.info.effective, narrowing);
+  if (entry.asked) remember(*entry.asked, narrowing);
+  parts.registry.put_later(entry);
+  tell_narrowed(parts, entry, narrowed);
   return narrowed;
 }
 
-// A session that was on its way while the policies changed: it was planned by those of before.
-void SessionManager::narrow_newborn(Entry& entry, const Prepared& prepared) {
-  if (!prepared.origin || !settings_.policies) return;
-  const auto set = settings_.policies->current();
+void narrow_started(ManagerParts& parts, SessionEntry& entry, const Prepared& prepared) {
+  if (!prepared.origin || !parts.common.settings.policies) return;
+  const auto set = parts.common.settings.policies->current();
   if (set == prepared.policies) return;
   if (const auto* now = find_policy(*set, *prepared.origin)) {
-    (void)narrow_to(entry, now->policy, egress::Existing::Keep);  // told as an event
+    (void)narrow_to(parts, entry, now->policy, egress::Existing::Keep);  // told as an event
   }
 }
 
-std::vector<NarrowedSession> SessionManager::narrow(std::span<const PolicyChange> changes,
-                                                    egress::Existing existing) {
+std::vector<NarrowedSession> narrow_sessions(ManagerParts& parts,
+                                             std::span<const PolicyChange> changes,
+                                             egress::Existing existing) {
   std::vector<NarrowedSession> all;
-  if (!settings_.policies) return all;
-  const auto set = settings_.policies->current();
-  for (const auto& [id, entry] : sessions_) {
+  if (!parts.common.settings.policies) return all;
+  const auto set = parts.common.settings.policies->current();
+  for (const auto& [id, entry] : parts.registry.entries()) {
     if (!entry->origin || !entry->live || !entry->live->is_alive()) continue;
     const PolicyChange* change = find_change(changes, *entry->origin);
     // What an earlier reload has left open can be cut by a later one.
     if (change == nullptr && existing == egress::Existing::Keep) continue;
     NarrowedSession one{id, entry->record.info.effective.policy.name, {}};
     if (const auto* now = find_policy(*set, *entry->origin)) {
-      one.box = narrow_to(*entry, now->policy, existing);
+      one.box = narrow_to(parts, *entry, now->policy, existing);
     } else if (change != nullptr) {
       one.box.for_new_boxes.emplace_back("the policy is gone; this box keeps what it has");
     }

@@ -4,7 +4,7 @@
 #include "async/scoped_count.h"
 #include "base/file.h"
 #include "checkpoint/layer_stream.h"
-#include "session/manager/session_manager.h"
+#include "session/manager/operations.h"
 #include "session/state/restore_stream.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Error no_memory() {
 struct Writing {
   std::shared_ptr<Preparer> preparer;
   std::string spool;
-  std::shared_ptr<SpoolRoom> room;
+  std::shared_ptr<SpoolQuota> room;
   Snapshot snapshot;
   std::vector<WorkspaceInfo> workspaces;
   checkpoint::Key key;
@@ -131,7 +131,7 @@ BoxRequest restored_request(Preparer& preparer, const Snapshot& snapshot) {
 }
 
 // What its own budgets leave for all its layers, and then what there is for those of all sessions.
-RestoreStream::TakeRoom room_for(const BoxRequest& request, std::shared_ptr<LayerUse> layers) {
+RestoreStream::TakeRoom room_for(const BoxRequest& request, std::shared_ptr<LayerUsage> layers) {
   constexpr auto kDisk = authority::BudgetKind::Disk;
   const auto own = std::make_shared<std::uint64_t>(std::numeric_limits<std::uint64_t>::max());
   for (const auto& budget : {request.handed.budget(kDisk),
@@ -149,20 +149,14 @@ RestoreStream::TakeRoom room_for(const BoxRequest& request, std::shared_ptr<Laye
 
 }  // namespace
 
-Result<std::string> SessionManager::usage(std::string_view id) const {
-  TRY(const EntryPointer entry, find(id));
-  std::string layers;
-  for (const WorkspaceInfo& place : entry->record.info.workspaces) layers += place.layer_id + " ";
-  if (!entry->live) return layers;
-  return fmt::format("{}{}-{}-{}-{}", layers, entry->live->box_id(), entry->live->run_count(),
-                     last_use(*entry).time_since_epoch().count(), under_way(*entry));
+Result<void> check_checkpoint(const CheckpointRequest& request) {
+  if (wants(request, StateKind::Memory)) return unexpected(no_memory());
+  return {};
 }
 
-asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string id,
-                                                                   CheckpointRequest request) {
-  if (wants(request, StateKind::Memory)) co_return unexpected(no_memory());
-  CO_TRY(const EntryPointer entry, find(id));
-  CO_TRY(const Turns turns, co_await take_turns(entry, WhenBusy::Wait));
+asio::awaitable<Result<CheckpointFile>> checkpoint_session(ManagerParts& parts, EntryPointer entry,
+                                                           CheckpointRequest request) {
+  CO_TRY(const Turns turns, co_await take_turns(parts, entry, WhenBusy::Wait));
   const bool is_alive = entry->live && entry->live->is_alive();
   if (is_alive && under_way(*entry) > 0 && request.running == WhileRunning::Refuse) {
     co_return fail(Code::Exhausted,
@@ -171,29 +165,27 @@ asio::awaitable<Result<CheckpointFile>> SessionManager::checkpoint(std::string i
                    under_way(*entry));
   }
   std::vector<plan::EnvEntry> none;
-  CO_TRY(Snapshot snapshot, co_await take_snapshot(entry, std::move(none)));
+  CO_TRY(Snapshot snapshot, co_await take_snapshot(parts, entry, std::move(none)));
   std::vector<WorkspaceInfo> workspaces;
   if (wants(request, StateKind::Files)) workspaces = entry->record.info.workspaces;
-  Writing writing{preparer_,
-                  spool_directory_,
-                  spool_room_,
-                  std::move(snapshot),
-                  std::move(workspaces),
-                  request.key,
+  Writing writing{parts.common.preparer,      parts.common.spool_directory,
+                  parts.layers.spool_quota(), std::move(snapshot),
+                  std::move(workspaces),      request.key,
                   std::move(request.tenant)};
   const auto work = [writing = std::move(writing)] { return write_checkpoint(writing); };
-  CO_TRY(CheckpointFile file, co_await on_pool(pool_, work));
-  CO_TRY(file.used, usage(id));
-  tell(EventKind::Checkpointed, *entry, fmt::format("{} bytes", file.size));
+  CO_TRY(CheckpointFile file, co_await on_pool(parts.common.pool, work));
+  file.used = use_mark(*entry);
+  parts.registry.tell(EventKind::Checkpointed, *entry, fmt::format("{} bytes", file.size));
   co_return file;
 }
 
-asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, RestoreRequest request) {
-  if (is_stopping_) co_return fail(Code::Os, "the service is ending");
-  CO_TRY_VOID(check_room(1));
-  const Count count(starting_);
-  if (layer_use_->most() > 0 && !layer_use_->is_measured()) {
-    CO_TRY_VOID(co_await layer_bytes());
+asio::awaitable<Result<Restored>> restore_session(ManagerParts& parts, UniqueFd file,
+                                                  RestoreRequest request) {
+  if (parts.common.is_stopping) co_return fail(Code::Os, "the service is ending");
+  CO_TRY_VOID(parts.registry.check_room(1));
+  const Count count(parts.registry.starting());
+  if (parts.layers.usage()->most() > 0 && !parts.layers.usage()->is_measured()) {
+    CO_TRY_VOID(co_await parts.layers.measure());
   }
   struct Drafted {
     BoxRequest request;
@@ -201,7 +193,7 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
     std::shared_ptr<RestoreStream> stream;
   };
   const auto held = std::make_shared<UniqueFd>(std::move(file));
-  const auto work = [preparer = preparer_, layers = layer_use_, held,
+  const auto work = [preparer = parts.common.preparer, layers = parts.layers.usage(), held,
                      request = std::move(request)]() -> Result<Drafted> {
     Drafted drafted;
     TRY(drafted.stream, RestoreStream::open(std::move(*held), request.key, request.tenant));
@@ -219,16 +211,16 @@ asio::awaitable<Result<Restored>> SessionManager::restore(UniqueFd file, Restore
     TRY_VOID(drafted.stream->finish());
     return drafted;
   };
-  CO_TRY(Drafted drafted, co_await on_pool(restore_pool_, work));
+  CO_TRY(Drafted drafted, co_await on_pool(parts.restore_pool, work));
   const Snapshot& snapshot = drafted.stream->snapshot();
   Restored restored;
   restored.tag = drafted.stream->tag();
   restored.state = snapshot.state;
-  Origin origin;
+  SessionOrigin origin;
   origin.parent = snapshot.parent;
   origin.shell = snapshot.shell;
-  CO_TRY(restored.info, co_await create_prepared(std::move(drafted.request), std::move(origin),
-                                                 std::move(drafted.prepared)));
+  CO_TRY(restored.info, co_await create_prepared(parts, std::move(drafted.request),
+                                                 std::move(origin), std::move(drafted.prepared)));
   co_return restored;
 }
 

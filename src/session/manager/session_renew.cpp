@@ -3,7 +3,7 @@
 #include "async/on_pool.h"
 #include "async/scoped_count.h"
 #include "host/path_facts.h"
-#include "session/manager/session_manager.h"
+#include "session/manager/operations.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -24,15 +24,34 @@ bool outlives_the_box(const SessionInfo& info, const std::string& path) {
          });
 }
 
-}  // namespace
-
-void SessionManager::step(std::string_view name) const {
-  if (settings_.on_step) settings_.on_step(name);
+asio::awaitable<Result<std::optional<ShellState>>> shell_of(EntryPointer entry) {
+  const std::shared_ptr<BoxSession> live = entry->live;
+  std::optional<ShellState> state;
+  // A cell has none of its own.
+  const bool is_there = live && live->is_alive() && !entry->is_cell;
+  if (!is_there || live->shell() == guest::ShellKind::None) co_return state;
+  CO_TRY(state, co_await read_shell_state(*live));
+  if (!outlives_the_box(entry->record.info, state->cwd)) state->cwd.clear();
+  co_return state;
 }
 
-// The request with everything that is needed to make the session again, or which part of it is
-// nowhere any more.
-Result<BoxRequest> SessionManager::asked_of(const Entry& entry, const Env& env) const {
+// A session whose fresh box did not come.
+void die(ManagerParts& parts, SessionEntry& entry, const std::string& sentence) {
+  entry.is_being_renewed = false;
+  SessionInfo& info = entry.record.info;
+  if (info.state == SessionState::Dead) return;
+  info.state = SessionState::Dead;
+  info.end = SessionEnd{EndCause::AgentGone,
+                        {},
+                        fmt::format("no fresh box could be made: {}", sentence),
+                        std::chrono::system_clock::now()};
+  parts.registry.put_later(entry);
+  parts.registry.tell(EventKind::Ended, entry, info.end->sentence);
+}
+
+}  // namespace
+
+Result<BoxRequest> asked_of(const SessionEntry& entry, const Env& env) {
   // Another box would need the layer while the first still has it, or what is in memory would go.
   if (entry.plan && !plan::handed_layers(*entry.plan).empty()) {
     return fail(Code::Unsupported,
@@ -65,19 +84,19 @@ Result<BoxRequest> SessionManager::asked_of(const Entry& entry, const Env& env) 
 // What is taken from the session while the checks wait for the disk must not come back with the
 // next box: then they are made again, of what it has left. Nothing is awaited between the last look
 // and the return.
-asio::awaitable<Result<BoxRequest>> SessionManager::asked_again(EntryPointer entry, Env env,
-                                                                Review review) {
+asio::awaitable<Result<BoxRequest>> asked_again(ManagerParts& parts, EntryPointer entry, Env env,
+                                                Review review) {
   for (int tries = 0; tries < kMostTries; ++tries) {
     CO_TRY(const BoxRequest asked, asked_of(*entry, env));
     BoxRequest tried = asked;
     if (entry->record.info.policy) tried.policy.if_digest = entry->record.info.policy->digest;
-    auto work = [preparer = preparer_, tried = std::move(tried), known = entry->places,
+    auto work = [preparer = parts.common.preparer, tried = std::move(tried), known = entry->places,
                  review]() mutable -> Result<BoxRequest> {
       if (review) TRY_VOID(review(tried));
       TRY_VOID(preparer->explain(tried, known));
       return std::move(tried);
     };
-    CO_TRY(BoxRequest checked, co_await on_pool(pool_, work));
+    CO_TRY(BoxRequest checked, co_await on_pool(parts.common.pool, work));
     CO_TRY(const BoxRequest now, asked_of(*entry, env));
     if (now != asked) continue;
     checked.policy.if_digest = asked.policy.if_digest;
@@ -86,29 +105,16 @@ asio::awaitable<Result<BoxRequest>> SessionManager::asked_again(EntryPointer ent
   co_return fail(Code::Exhausted, "the session is being changed; try again");
 }
 
-asio::awaitable<Result<std::optional<ShellState>>> SessionManager::shell_of(EntryPointer entry) {
-  const std::shared_ptr<BoxSession> live = entry->live;
-  std::optional<ShellState> state;
-  // A cell has none of its own.
-  const bool is_there = live && live->is_alive() && !entry->is_cell;
-  if (!is_there || live->shell() == guest::ShellKind::None) co_return state;
-  CO_TRY(state, co_await read_shell_state(*live));
-  if (!outlives_the_box(entry->record.info, state->cwd)) state->cwd.clear();
-  co_return state;
-}
-
-asio::awaitable<Result<Snapshot>> SessionManager::snapshot(std::string id) {
-  CO_TRY(const EntryPointer entry, find(id));
-  std::unique_ptr<LiveSession::ShellTurn> shell;
+asio::awaitable<Result<Snapshot>> snapshot_session(ManagerParts& parts, EntryPointer entry) {
+  Semaphore::Permit shell;
   if (entry->live && entry->live->is_alive() && !entry->is_cell) {
     CO_TRY(shell, co_await entry->live->take_shell(WhenBusy::Wait));
   }
   std::vector<plan::EnvEntry> none;
-  co_return co_await take_snapshot(entry, std::move(none));
+  co_return co_await take_snapshot(parts, entry, std::move(none));
 }
 
-// Whoever calls this has the session's shell to himself.
-asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer entry, Env env) {
+asio::awaitable<Result<Snapshot>> take_snapshot(ManagerParts& parts, EntryPointer entry, Env env) {
   const SessionInfo& info = entry->record.info;
   Snapshot snapshot;
   snapshot.id = info.id;
@@ -120,12 +126,12 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
   // That it could be made again is known by trying everything but to make it.
   BoxRequest tried = snapshot.spec;
   if (info.policy) tried.policy.if_digest = info.policy->digest;
-  const auto work = [preparer = preparer_, request = std::move(tried),
+  const auto work = [preparer = parts.common.preparer, request = std::move(tried),
                      known = entry->places]() -> Result<std::string> {
     TRY_VOID(preparer->explain(request, known));
     return preparer->policy_document(request.policy);
   };
-  CO_TRY(std::string document, co_await on_pool(pool_, work));
+  CO_TRY(std::string document, co_await on_pool(parts.common.pool, work));
   // What it has lost meanwhile is not written down.
   CO_TRY(snapshot.spec, asked_of(*entry, env));
   snapshot.spec.policy.document = std::move(document);
@@ -137,110 +143,69 @@ asio::awaitable<Result<Snapshot>> SessionManager::take_snapshot(EntryPointer ent
   co_return snapshot;
 }
 
-void SessionManager::fill_record(Entry& entry, const Newborn& newborn, Prepared& prepared) const {
-  entry.plan = newborn.plan;
-  entry.live = newborn.live;
-  entry.python = newborn.python;
-  entry.is_cell = prepared.python && prepared.python->backend == Backend::Cell;
-  SessionInfo& info = entry.record.info;
-  info.state = SessionState::Active;
-  info.end.reset();
-  info.effective = std::move(prepared.effective);
-  info.workspaces = std::move(prepared.workspaces);
-  info.policy = prepared.plan.policy;
-  info.idle_timeout = info.effective.idle_timeout.value_or(settings_.default_idle);
-  info.not_enforced = prepared.plan.not_enforced;
-  entry.record.guarantees = prepared.plan.guarantees;
-  entry.record.proved = newborn.proved;
-  entry.record.terms = prepared.plan.terms;
-  entry.places = prepared.places;
-  entry.origin = prepared.origin;
-}
-
-// A session whose fresh box did not come.
-void SessionManager::die(Entry& entry, const std::string& sentence) {
-  entry.is_being_renewed = false;
-  SessionInfo& info = entry.record.info;
-  if (info.state == SessionState::Dead) return;
-  info.state = SessionState::Dead;
-  info.end = SessionEnd{EndCause::AgentGone,
-                        {},
-                        fmt::format("no fresh box could be made: {}", sentence),
-                        std::chrono::system_clock::now()};
-  store_->put_later(entry.record);
-  tell(EventKind::Ended, entry, info.end->sentence);
-}
-
-// Ends the session's box, if there is one, and gives it another, with layers as `origin` says. What
-// is on disk is the old state until the record is written, and the new one from then on.
-asio::awaitable<Result<void>> SessionManager::renew(EntryPointer entry, BoxRequest request,
-                                                    Origin origin) {
-  CO_TRY_VOID(check_wanted(*entry));
+asio::awaitable<Result<void>> renew_session(ManagerParts& parts, EntryPointer entry,
+                                            BoxRequest request, SessionOrigin origin) {
+  CO_TRY_VOID(parts.registry.check_wanted(*entry));
   entry->is_being_renewed = true;
-  // Whoever has its channel hears of it; a cell leaves its worker to the others.
+  // Who has its channel is told; a cell leaves its worker to the others.
   if (entry->python) entry->python->close({"closed", "the session has got a fresh box"});
   if (entry->live && !entry->is_cell) {
     entry->live->close(EndCause::Deleted, "the session has got a fresh box");
-    const bool is_gone = co_await await_gone(entry->live);
+    const bool is_gone = co_await parts.boxes.await_gone(entry->live);
     if (!is_gone) {
-      die(*entry, "the old one did not end in time");
+      die(parts, *entry, "the old one did not end in time");
       co_return unexpected(Error{Code::Os, ETIMEDOUT, "the box did not end in time; try again"});
     }
   }
-  step("renew: the old box is gone");
+  parts.common.step("renew: the old box is gone");
   origin.id = entry->record.info.id;
   origin.runs_before = entry->record.info.runs;
   origin.known = entry->places;
   if (entry->record.info.policy) origin.policy_digest = entry->record.info.policy->digest;
-  auto prepared = co_await prepare(request, origin);
+  auto prepared = co_await prepare_box(parts, request, origin);
   if (!prepared) {
-    die(*entry, prepared.error().message);
+    die(parts, *entry, prepared.error().message);
     co_return unexpected(std::move(prepared).error());
   }
-  step("renew: layers are made");
-  auto born = co_await give_birth_to(*prepared, origin);
-  // Somebody may have deleted it meanwhile.
-  auto wanted = born ? check_wanted(*entry) : unexpected(born.error());
+  parts.common.step("renew: layers are made");
+  auto started = co_await start_prepared(parts, *prepared, origin);
+  // It may have been deleted meanwhile.
+  auto wanted = started ? parts.registry.check_wanted(*entry) : unexpected(started.error());
   if (!wanted) {
-    Newborn unborn;
-    if (born) unborn = *born;
-    co_await take_back(*prepared, std::move(unborn));
-    die(*entry, wanted.error().message);
+    StartedBox unused;
+    if (started) unused = *started;
+    co_await parts.boxes.discard_box(*prepared, std::move(unused));
+    die(parts, *entry, wanted.error().message);
     co_return wanted;
   }
   entry->asked = std::move(request);
-  fill_record(*entry, *born, **prepared);
+  fill_entry(parts, *entry, *started, **prepared);
   std::vector<UniqueFd> holds;
   for (HeldLayer& layer : (*prepared)->layers) layer.keep(holds);
-  step("renew: the box is there");
-  auto written = co_await store_->put(entry->record);
+  parts.common.step("renew: the box is there");
+  auto written = co_await parts.registry.put(*entry);
   std::swap(entry->holds, holds);
   entry->is_being_renewed = false;
-  if (const auto& end = entry->live->end()) on_end(origin.id, *end);
-  if (entry->python && entry->python->is_over()) {
-    on_python_end(origin.id, {"crash", "the interpreter has ended"});
-  }
-  narrow_newborn(*entry, **prepared);
-  step("renew: written down");
+  catch_up(parts, *entry, **prepared);
+  parts.common.step("renew: written down");
   co_return written;
 }
 
-asio::awaitable<Result<SessionInfo>> SessionManager::recycle(std::string id,
-                                                             RecycleRequest request) {
-  CO_TRY(const EntryPointer entry, find(id));
+asio::awaitable<Result<SessionInfo>> recycle_session(ManagerParts& parts, EntryPointer entry,
+                                                     RecycleRequest request) {
   CO_TRY(const auto turn, co_await entry->layer_turn->take(WhenBusy::Wait));
-  CO_TRY_VOID(check_wanted(*entry));
+  CO_TRY_VOID(parts.registry.check_wanted(*entry));
   // Before anything ends.
   CO_TRY(BoxRequest asked,
-         co_await asked_again(entry, std::move(request.env), std::move(request.review)));
+         co_await asked_again(parts, entry, std::move(request.env), std::move(request.review)));
   // Nothing is awaited from this look to the moment when renew() keeps the state as it is.
   std::optional<Count> count;
   if (entry->record.info.state == SessionState::Dead) {
-    CO_TRY_VOID(check_room(1));
+    CO_TRY_VOID(parts.registry.check_room(1));
     if (request.take_room) CO_TRY_VOID(request.take_room());
-    count.emplace(starting_);
+    count.emplace(parts.registry.starting());
   }
-  Origin origin;
+  SessionOrigin origin;
   std::vector<std::string> old;
   for (const WorkspaceInfo& place : entry->record.info.workspaces) {
     if (place.layer_id.empty()) continue;
@@ -252,12 +217,12 @@ asio::awaitable<Result<SessionInfo>> SessionManager::recycle(std::string id,
     LayerSource source;
     source.id = place.layer_id;
     // One that others stand on is frozen.
-    if (is_used(place.layer_id, entry.get())) source.kind = LayerSource::Kind::Stack;
+    if (parts.layers.is_used(place.layer_id, entry.get())) source.kind = LayerSource::Kind::Stack;
     origin.layers.emplace(place.path, std::move(source));
   }
-  CO_TRY_VOID(co_await renew(entry, std::move(asked), std::move(origin)));
-  tell(EventKind::Recycled, *entry, {});
-  co_await remove_layers(std::move(old));
+  CO_TRY_VOID(co_await renew_session(parts, entry, std::move(asked), std::move(origin)));
+  parts.registry.tell(EventKind::Recycled, *entry, {});
+  co_await parts.layers.remove_layers(std::move(old));
   co_return info_of(*entry);
 }
 

@@ -1,4 +1,4 @@
-#include "session/manager/layer_remover.h"
+#include "session/layers/layer_remover.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -19,7 +19,7 @@ using testing::UnorderedElementsAre;
 // Removals that wait until they are let go.
 class Gate {
  public:
-  LayerTrash::Remove remover() {
+  LayerRemover::Remove remover() {
     return [this](const std::string& id) {
       std::unique_lock lock(mutex_);
       ++begun_;
@@ -55,13 +55,14 @@ struct Taken {
   bool is_done = false;
 };
 
-asio::awaitable<void> bring(LayerTrash& trash, std::vector<std::string> ids, Taken& taken) {
-  co_await trash.take(std::move(ids));
+asio::awaitable<void> bring(LayerRemover& remover, std::vector<std::string> ids, Taken& taken) {
+  co_await remover.take(std::move(ids));
   taken.is_done = true;
 }
 
-asio::awaitable<void> drain(LayerTrash& trash, std::chrono::milliseconds patience, Taken& taken) {
-  co_await trash.drain(patience);
+asio::awaitable<void> drain(LayerRemover& remover, std::chrono::milliseconds patience,
+                            Taken& taken) {
+  co_await remover.drain(patience);
   taken.is_done = true;
 }
 
@@ -72,79 +73,79 @@ void run_ready(asio::io_context& loop) {
 
 void run_until(asio::io_context& loop, const Taken& taken) {
   loop.restart();
-  // Something is always under way while it is not done: a thread of the trash, or a timer.
+  // Something is always under way while it is not done: a thread of the remover, or a timer.
   const auto guard = asio::make_work_guard(loop);
   while (!taken.is_done) loop.run_one();
 }
 
-TEST(LayerTrash, NobodyWaitsForARemoval) {
+TEST(LayerRemover, NobodyWaitsForARemoval) {
   asio::io_context loop;
   Gate gate;
-  LayerTrash trash(loop, gate.remover(), {.threads = 1, .pending = 4});
+  LayerRemover remover(loop, gate.remover(), {.threads = 1, .pending = 4});
   Taken taken;
-  asio::co_spawn(loop, bring(trash, {"a", "b"}, taken), asio::detached);
+  asio::co_spawn(loop, bring(remover, {"a", "b"}, taken), asio::detached);
   run_ready(loop);
   EXPECT_TRUE(taken.is_done);
-  EXPECT_EQ(trash.pending(), 2u);
+  EXPECT_EQ(remover.pending(), 2u);
   EXPECT_THAT(gate.removed(), IsEmpty());
   gate.open();
   Taken drained;
-  asio::co_spawn(loop, drain(trash, std::chrono::hours(1), drained), asio::detached);
+  asio::co_spawn(loop, drain(remover, std::chrono::hours(1), drained), asio::detached);
   run_until(loop, drained);
-  EXPECT_EQ(trash.pending(), 0u);
+  EXPECT_EQ(remover.pending(), 0u);
   EXPECT_THAT(gate.removed(), ElementsAre("a", "b"));
-  EXPECT_THAT(trash.take_left(), IsEmpty());
+  EXPECT_THAT(remover.take_left(), IsEmpty());
 }
 
-TEST(LayerTrash, WhoBringsMoreThanFitsWaitsForAnotherToBeGone) {
+TEST(LayerRemover, WhoBringsMoreThanFitsWaitsForAnotherToBeGone) {
   asio::io_context loop;
   Gate gate;
-  LayerTrash trash(loop, gate.remover(), {.threads = 2, .pending = 2});
+  LayerRemover remover(loop, gate.remover(), {.threads = 2, .pending = 2});
   Taken first;
   Taken second;
-  asio::co_spawn(loop, bring(trash, {"a", "b"}, first), asio::detached);
-  asio::co_spawn(loop, bring(trash, {"c"}, second), asio::detached);
+  asio::co_spawn(loop, bring(remover, {"a", "b"}, first), asio::detached);
+  asio::co_spawn(loop, bring(remover, {"c"}, second), asio::detached);
   run_ready(loop);
   EXPECT_TRUE(first.is_done);
   EXPECT_FALSE(second.is_done);
-  EXPECT_EQ(trash.pending(), 2u);
+  EXPECT_EQ(remover.pending(), 2u);
   gate.open();
   run_until(loop, second);
   Taken drained;
-  asio::co_spawn(loop, drain(trash, std::chrono::hours(1), drained), asio::detached);
+  asio::co_spawn(loop, drain(remover, std::chrono::hours(1), drained), asio::detached);
   run_until(loop, drained);
   EXPECT_THAT(gate.removed(), UnorderedElementsAre("a", "b", "c"));
 }
 
-TEST(LayerTrash, WhatCannotBeRemovedIsHandedBackOnce) {
+TEST(LayerRemover, WhatCannotBeRemovedIsHandedBackOnce) {
   asio::io_context loop;
   Gate gate;
   gate.open();
-  LayerTrash trash(loop, gate.remover(), {.threads = 1, .pending = 4});
+  LayerRemover remover(loop, gate.remover(), {.threads = 1, .pending = 4});
   Taken taken;
-  asio::co_spawn(loop, bring(trash, {"a", "stays"}, taken), asio::detached);
+  asio::co_spawn(loop, bring(remover, {"a", "stays"}, taken), asio::detached);
   run_ready(loop);
   Taken drained;
-  asio::co_spawn(loop, drain(trash, std::chrono::hours(1), drained), asio::detached);
+  asio::co_spawn(loop, drain(remover, std::chrono::hours(1), drained), asio::detached);
   run_until(loop, drained);
-  EXPECT_THAT(trash.take_left(), ElementsAre("stays"));
-  EXPECT_THAT(trash.take_left(), IsEmpty());
+  EXPECT_THAT(remover.take_left(), ElementsAre("stays"));
+  EXPECT_THAT(remover.take_left(), IsEmpty());
 }
 
-TEST(LayerTrash, AnEndWaitsOnlySoLongAndLeavesTheRest) {
+TEST(LayerRemover, AnEndWaitsOnlySoLongAndLeavesTheRest) {
   asio::io_context loop;
   Gate gate;
   std::thread later;
   {
-    LayerTrash trash(loop, gate.remover(), {.threads = 1, .pending = 4});
+    LayerRemover remover(loop, gate.remover(), {.threads = 1, .pending = 4});
     Taken taken;
-    asio::co_spawn(loop, bring(trash, {"a", "b", "c"}, taken), asio::detached);
+    asio::co_spawn(loop, bring(remover, {"a", "b", "c"}, taken), asio::detached);
     run_ready(loop);
     gate.await_begun(1);
     Taken drained;
-    asio::co_spawn(loop, drain(trash, std::chrono::milliseconds(1), drained), asio::detached);
+    asio::co_spawn(loop, drain(remover, std::chrono::milliseconds(1), drained), asio::detached);
     run_until(loop, drained);
-    EXPECT_EQ(trash.pending(), 3u);
+    EXPECT_EQ(remover.pending(), 3u);
     later = std::thread([&gate] { gate.open(); });
   }
   later.join();
