@@ -7,7 +7,8 @@
 //   ...
 //   co_await tasks_.join();
 //
-// A coroutine that owns all that it uses needs nobody to wait for it: spawn_owning().
+// A coroutine that owns all that it uses can run without an owner that waits for it:
+// spawn_owning().
 //
 // An exception ends the coroutine that throws it, and nothing else. The loop's thread only.
 #pragma once

@@ -1,4 +1,4 @@
-// Names for sessions and runs that nobody can guess.
+// Names for sessions and runs that cannot be guessed.
 #pragma once
 
 #include "base/result.h"

@@ -43,7 +43,7 @@ Result<UniqueFd> open_report(const std::string& where) {
     if (!copy) return fail_os(errno, "--report -");
     return copy;
   }
-  // An earlier box may have put a link there, or a pipe that nobody reads. Links to the caller's
+  // An earlier box may have put a link there, or a pipe without a reader. Links to the caller's
   // own descriptors are none of its.
   const bool is_own = where.starts_with("/dev/fd/") || where.starts_with("/dev/std");
   const int follow = is_own ? 0 : O_NOFOLLOW;

@@ -42,8 +42,9 @@ Result<Way> choose_way(int fd) {
               name);
 }
 
-// As root the box's user is nobody the caller knows, and a script that writes to /dev/stderr opens
-// the pipe again. A pipe without a name is reached only by those who hold it: its mode may be open.
+// As root the box's user is a leased uid, not the caller, and a script that writes to /dev/stderr
+// opens the pipe again. A pipe without a name is reached only by those who hold it: its mode may be
+// open.
 Result<void> let_reopen(int fd) {
   struct statfs where{};
   if (::fstatfs(fd, &where) != 0) return fail_os(errno, "look at a stream");

@@ -66,7 +66,7 @@ class HttpClient {
  public:
   static constexpr std::size_t kMostBody = std::size_t{64} << 20;
 
-  // Code::NotFound when nobody listens there.
+  // Code::NotFound when no process listens there.
   static Result<HttpClient> connect(const ServiceAddress& address);
 
   HttpClient(HttpClient&&) noexcept;

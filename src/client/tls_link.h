@@ -3,7 +3,7 @@
 // TLS 1.3 and nothing older. Both sides show a certificate of the authority that both were given,
 // and neither says a word to a peer that has none: the side that connects also checks the name it
 // meant to reach. A peer that stops talking is given up after a while. What comes from a peer is
-// still a stranger's bytes: whoever reads bounds them.
+// still untrusted bytes: the reader bounds them.
 #pragma once
 
 #include "base/result.h"
@@ -19,7 +19,7 @@ struct ssl_ctx_st;
 
 namespace glovebox::app {
 
-// Files in PEM form. The key is refused when anybody but its owner can read it.
+// Files in PEM form. The key is refused when another user than its owner can read it.
 struct TlsIdentity {
   std::string certificate;  // with the chain up to the authority
   std::string key;

@@ -1,5 +1,5 @@
 // What all handles of one Supervisor share: a SessionManager of sessions, and the thread that its
-// loop runs on. Whoever calls waits for the loop.
+// loop runs on. The calling thread waits for the loop.
 #pragma once
 
 #include "base/result.h"

@@ -40,7 +40,7 @@ Result<session::DiffBody> body_of(Host& host, const std::string& id, session::Di
   });
 }
 
-// Nobody is left to hear of a problem; the SessionManager tries again.
+// No caller is left to hear of a problem; the SessionManager tries again.
 void end_unheard(Session& session) noexcept {
   try {
     (void)session.end();

@@ -37,7 +37,7 @@ constexpr std::size_t kMostRemembered = 256;
 
 struct Client;
 
-// A request that waits for its answer. It is there until its call is over, also when nobody is
+// A request that waits for its answer. It is there until its call is over, also when no client is
 // connected any more.
 struct Waiter {
   Waiter(asio::io_context& loop, std::shared_ptr<Client> whose)
@@ -47,11 +47,11 @@ struct Waiter {
 
   session::Wakeup wakeup;
   std::shared_ptr<Client> client;  // its server lives while it has a call under way
-  std::string token;               // of its progress, as JSON; empty: nobody wants to hear of it
-  std::deque<std::string> notes;   // notifications, not sent yet
+  std::string token;  // of its progress, as JSON; empty: the client does not want to hear of it
+  std::deque<std::string> notes;  // notifications, not sent yet
   std::optional<std::string> answer;
   bool is_unanswered = false;  // the call is over and gets no answer
-  bool is_gone = false;        // whoever asked has hung up
+  bool is_gone = false;        // the client has hung up
 };
 
 struct Client {
@@ -267,7 +267,7 @@ class HttpFront {
     co_return serve::text_answer(200, std::move(waiter->answer).value_or(""), "application/json");
   }
 
-  // Nobody listens any more. The call goes on, and what it says is not kept.
+  // No client listens any more. The call goes on, and what it says is not kept.
   static void abandon(Waiter& waiter) {
     waiter.is_gone = true;
     waiter.token.clear();

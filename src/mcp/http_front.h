@@ -3,11 +3,11 @@
 // POST carries one message. A request is answered in the same exchange, as JSON, or as a stream of
 // events when the client asked to hear of progress. Each client that says `initialize` gets an id
 // (Mcp-Session-Id) and everything of its own: sessions, boxes, names. GET is not offered: nothing
-// is said that nobody asked for. A call that its client cancels gets no answer: its request ends
+// is said that was not asked for. A call that its client cancels gets no answer: its request ends
 // with 202 and no body, or with the end of the stream. A client that goes away frees its
-// connection, and its call goes on: whoever wants it to end says so with a message.
+// connection, and its call goes on: a client that wants it to end sends a message.
 //
-// Whoever can send a message can run code in a box that sees the workspace, so every request
+// A client that can send a message can run code in a box that sees the workspace, so every request
 // carries a token, and none comes from a web page.
 #pragma once
 

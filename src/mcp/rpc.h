@@ -1,8 +1,8 @@
 // JSON-RPC 2.0 as MCP uses it over stdio: one message a line.
 //
-// The peer is whoever started the server, but what it relays comes from a model, so a line is read
-// as hostile: bounded in length and depth, no key twice, no batch. What is refused here never
-// reaches a tool.
+// The peer is the program that started the server, but what it relays comes from a model, so a line
+// is read as hostile: bounded in length and depth, no key twice, no batch. What is refused here
+// never reaches a tool.
 #pragma once
 
 #include <boost/json.hpp>

@@ -25,7 +25,7 @@ constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::seconds kLastAnswers{5};
 
 // One of the two standard streams. Pipes, sockets and terminals are waited for by the loop; what
-// the kernel cannot watch (a file, /dev/null) never makes anybody wait, and is used directly.
+// the kernel cannot watch (a file, /dev/null) never blocks, and is used directly.
 class Stream {
  public:
   Stream(asio::io_context& loop, int fd) : fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 3)), watched_(loop) {
@@ -34,7 +34,7 @@ class Stream {
     if (!problem) fd_.release();
   }
 
-  // 0 is the end, and so is an error: nobody is there.
+  // 0 is the end, and so is an error: the peer is gone.
   asio::awaitable<std::size_t> read(std::span<char> buffer) {
     if (!fd_) {
       const auto target = asio::buffer(buffer.data(), buffer.size());
@@ -106,7 +106,7 @@ class StdioServer {
     while (!lines_.empty()) {
       const std::string line = std::move(lines_.front());
       lines_.pop_front();
-      if (!co_await output_.write(line)) break;  // nobody reads: the input will end too
+      if (!co_await output_.write(line)) break;  // the reader is gone: the input will end too
     }
     lines_.clear();
     is_writing_ = false;

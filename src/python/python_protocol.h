@@ -30,7 +30,7 @@ namespace glovebox::python {
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
 // How deep a value is nested at most, in its message.
 inline constexpr std::size_t kMaxDepth = 64;
-// The JSON of a request, which nobody needs to take for the next one to come. Large values are
+// The JSON of a request, which need not be taken for the next one to come. Large values are
 // bytes, which are bounded by the message alone.
 inline constexpr std::size_t kMaxRequestJson = std::size_t{1} << 20;
 // How much a cell may have sent that no client has taken yet. An interpreter waits then; the

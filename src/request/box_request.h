@@ -134,7 +134,7 @@ Result<void> check_values(const BoxRequest& request);
 
 // The label by which a service tells whose session it is; who asks for a session cannot choose it.
 inline constexpr std::string_view kOwnerLabel = "execd.owner";
-// Its value; empty: nobody's.
+// Its value; empty: no owner.
 std::string owner_of(const BoxRequest& request);
 
 }  // namespace glovebox::session

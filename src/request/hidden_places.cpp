@@ -108,12 +108,12 @@ std::optional<std::string> find_changeable_link(const plan::SandboxSpec& spec,
   return std::nullopt;
 }
 
-// A right to write inside of one: what a box does there would be believed later.
+// A grant inside of one is refused by name, not covered in silence.
 Result<void> check_rules(const plan::SandboxSpec& spec, const std::string& own) {
   for (const Rule& rule : spec.authority.rules()) {
-    const auto* write = std::get_if<authority::WritePath>(&rule.capability);
-    if (write == nullptr || rule.effect != Effect::Allow) continue;
-    if (!host::is_within(write->path.text(), own)) continue;
+    const auto used = policy::find_used_path(rule.capability);
+    if (!used || rule.effect != Effect::Allow) continue;
+    if (!host::is_within(used->path.text(), own)) continue;
     return fail(Code::Denied, "{}: {} is where Glovebox keeps its own state",
                 authority::to_text(rule), own);
   }
@@ -207,8 +207,8 @@ Result<std::vector<std::string>> HiddenPlaces::paths() {
   return paths;
 }
 
-Result<void> HiddenPlaces::check_workspaces(const plan::SandboxSpec& spec,
-                                            const std::string& own) const {
+Result<void> HiddenPlaces::check_apart(const plan::SandboxSpec& spec,
+                                       const std::string& own) const {
   for (const plan::Workspace& place : spec.workspaces) {
     if (host::is_within(place.at.path, own)) {
       return fail(Code::Denied, "{} cannot be handed in: {} is where Glovebox keeps its own state",
@@ -219,6 +219,12 @@ Result<void> HiddenPlaces::check_workspaces(const plan::SandboxSpec& spec,
     return fail(Code::Denied, "{} cannot be handed in: {} in it belongs to the service itself",
                 place.at.path, own);
   }
+  return {};
+}
+
+Result<void> HiddenPlaces::check_workspaces(const plan::SandboxSpec& spec) {
+  TRY(const std::vector<std::string> own, paths());
+  for (const std::string& path : own) TRY_VOID(check_apart(spec, path));
   return {};
 }
 
@@ -233,7 +239,7 @@ Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec) {
   }
   TRY(const std::vector<std::string> own, paths());
   for (const std::string& path : own) {
-    TRY_VOID(check_workspaces(spec, path));
+    TRY_VOID(check_apart(spec, path));
     TRY_VOID(check_rules(spec, path));
     if (!is_shown(spec, path)) continue;
     const auto known = std::ranges::find(places_, path, &Known::path);

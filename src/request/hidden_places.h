@@ -49,9 +49,11 @@ class HiddenPlaces {
   // Denies in a spec what of these it would show, and leaves any other spec as it is. To be called
   // when the spec has all its workspaces and rules.
   //
-  // Refused: a workspace or a right to write inside of one; a link on the way to one that the box
-  // could point elsewhere; with Around::Refused a workspace around one.
+  // Refused: a workspace or a grant inside of one; a link on the way to one that the box could
+  // point elsewhere; with Around::Refused a workspace around one.
   Result<void> hide(plan::SandboxSpec& spec);
+  // The same refusal for workspaces that are added later.
+  Result<void> check_workspaces(const plan::SandboxSpec& spec);
 
   // All their paths at the moment: by name, and where what had the name was moved to. From any
   // thread. An error when that cannot be known: then no box can be made.
@@ -75,7 +77,7 @@ class HiddenPlaces {
   enum class Found : std::uint8_t { Nothing, Something };
 
   Result<Found> remember(const std::string& name);
-  Result<void> check_workspaces(const plan::SandboxSpec& spec, const std::string& own) const;
+  Result<void> check_apart(const plan::SandboxSpec& spec, const std::string& own) const;
 
   std::vector<Known> places_;
   Around around_ = Around::Refused;

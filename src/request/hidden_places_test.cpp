@@ -64,7 +64,7 @@ TEST_F(HiddenPlacesTest, WhatIsGoneIsForgotten) {
   }
 }
 
-// Whoever may write there could give the name to others until nobody remembers the first.
+// A process that may write there could give the name to others until the first is forgotten.
 TEST_F(HiddenPlacesTest, NothingIsForgottenForWhatTookItsName) {
   ASSERT_TRUE(open({{at("in/store"), WhenMissing::Wait}}));
   fs::rename(place_ / "in", place_ / "out");

@@ -1,4 +1,4 @@
-// Work that ends when nobody is there any more to hear of it.
+// Work that is cancelled when its client disconnects.
 #pragma once
 
 #include "http/exchange.h"

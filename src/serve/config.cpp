@@ -36,7 +36,7 @@ class Problems {
 
 std::int64_t line_of(const toml::node& node) { return node.source().begin.line; }
 
-// Reads one table. A key that nobody asked for is a problem when the reader goes.
+// Reads one table. A key that was not asked for is a problem when the reader goes.
 class TableReader {
  public:
   TableReader(const toml::table& table, std::string prefix, Problems& problems)

@@ -2,7 +2,7 @@
 //
 // Events have numbers that count from 1 without a gap. The buffer is bounded in bytes, and what is
 // dropped is told: it drops only what was sent to a client before. What was not sent yet is never
-// dropped; when a quarter of the buffer is full of it, whoever adds has to wait. The rest is for
+// dropped; when a quarter of the buffer is full of it, the writer has to wait. The rest is for
 // what was sent: a client that is gone has not had all of that.
 #pragma once
 

@@ -27,7 +27,7 @@ TEST(ReplayBuffer, DropsWhatWasSentAndNothingElse) {
   ReplayBuffer buffer(14);
   buffer.add("id: 1\n\nid: 2\n\nid: 3\n\n");
   EXPECT_TRUE(buffer.is_full());
-  EXPECT_EQ(buffer.first_id(), 1U);  // nobody has had any of it
+  EXPECT_EQ(buffer.first_id(), 1U);  // no client has had any of it
   (void)buffer.take(7);
   EXPECT_EQ(buffer.first_id(), 2U);
   EXPECT_EQ(buffer.bytes(), 14U);

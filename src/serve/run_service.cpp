@@ -240,7 +240,7 @@ asio::awaitable<void> watch_layers(Service& service) {
   }
 }
 
-// Ends a service that nobody uses, as a signal would.
+// Ends a service that is not used, as a signal would.
 asio::awaitable<void> watch_use(Service& service) {
   using Clock = std::chrono::steady_clock;
   asio::steady_timer timer(service.io);

@@ -175,7 +175,7 @@ Result<Client> find_client(std::string_view name) {
   return fail(Code::Invalid, "--client {}: there are codex, claude, cursor and vscode", name);
 }
 
-// Whether somebody uses that client here, as far as can be seen.
+// Whether that client is used here, as far as can be seen.
 bool is_client_here(const Client& client) {
   if (::access(client.path.c_str(), F_OK) == 0) return true;
   if (client.name == "claude") {

@@ -10,8 +10,8 @@
 
 namespace glovebox::app {
 
-// Settings of clients that nobody named are not written: without --client or --all the answer says
-// what would be.
+// Settings of clients that were not named are not written: without --client or --all the answer
+// says what would be.
 enum class ClientChoice : std::uint8_t { Named, AllFound, None };
 
 struct InstallRequest {

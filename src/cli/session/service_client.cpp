@@ -22,7 +22,7 @@ namespace glovebox::app {
 namespace {
 
 constexpr int kStartSeconds = 30;
-// A service that somebody started by using it goes when it was not needed for so long.
+// A service that was started by its first use ends when it was not needed for so long.
 constexpr int kIdleSeconds = 10;
 
 std::string variable(const char* name) {
@@ -44,7 +44,7 @@ struct OwnService {
   std::string socket() const { return state + "/service.sock"; }
   std::string config() const { return state + "/service.toml"; }
   std::string log() const { return state + "/service.log"; }
-  // Apart from the layers of `run`, which are nobody's session.
+  // Apart from the layers of `run`, which belong to no session.
   std::string sessions() const { return state + "/serve"; }
 };
 

@@ -6,8 +6,8 @@
 // behind its length, and a piece without bytes is the end, so that a cut is never taken for one.
 //
 // The checkpoint goes one way; when it is restored there, one line comes back with the new session
-// and a proof that whoever sent it could open the file. Only then does the session here end, and
-// only if nobody has used it since it was written out.
+// and a proof that the receiver could open the file. Only then does the session here end, and
+// only if it was not used since it was written out.
 #include "base/file.h"
 #include "base/pipe.h"
 #include "base/quantity.h"
@@ -39,7 +39,8 @@ constexpr std::size_t kMaxPiece = std::size_t{256} << 10;
 // So long the other side may take to restore what it has received.
 constexpr std::chrono::seconds kRestoring{3600};
 
-// The other side: a program that was started for it, or whoever has the other ends of ours.
+// The other side: a program that was started for it, or the process that has the other ends of our
+// streams.
 class Peer {
  public:
   static Result<Peer> start(const std::vector<std::string>& command) {

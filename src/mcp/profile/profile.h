@@ -64,7 +64,7 @@ std::string_view mode_name(const Profile& profile);
 boost::json::object to_json(const Profile& profile);
 
 // Names that are read-only below every place that may be written, there or not: what runs when
-// somebody uses the directory outside of the box.
+// a program uses the directory outside of the box.
 inline constexpr std::string_view kProtectedNames[] = {".git", ".codex", ".agents", ".aws"};
 
 }  // namespace glovebox::mcp

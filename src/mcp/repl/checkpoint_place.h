@@ -26,8 +26,8 @@ struct CheckpointPlace {
   checkpoint::Key key;
 };
 
-// Refused unless the directory is there, the caller's own, and nobody else may write to it: what is
-// restored from it becomes part of a session.
+// Refused unless the directory is there, the caller's own, and no other user may write to it: what
+// is restored from it becomes part of a session.
 Result<CheckpointPlace> open_checkpoint_place(const std::string& directory,
                                               const checkpoint::Key& key);
 

@@ -12,7 +12,7 @@
 namespace glovebox::mcp {
 namespace {
 
-// Told apart from a directory that somebody made by a mode that nobody gives one.
+// Told apart from a directory of a user by a mode that users do not give one.
 constexpr mode_t kMark = 01555;
 
 bool is_marked(const struct stat& info) {
@@ -80,7 +80,7 @@ void Placeholders::release() {
   for (const Held& held : held_) {
     if (::flock(held.directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (!is_same(held.parent, held.name, held.directory)) continue;
-    // Fails when somebody has put something in: then it is theirs.
+    // Fails when another process has put something in: then it stays.
     (void)::unlinkat(held.parent.get(), held.name.c_str(), AT_REMOVEDIR);
   }
   held_.clear();

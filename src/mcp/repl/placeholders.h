@@ -3,7 +3,7 @@
 // The kernel can keep a box from changing what is there, and not from creating a name in a
 // directory that it may write. So a missing name is taken: an empty directory is made there, the
 // box gets it read-only, and it is removed when the last box that relies on it has ended and
-// nobody has put anything in.
+// nothing was put in.
 //
 // Several servers may hold the same name. Each keeps a shared lock (flock(2)) on the directory and
 // removes it only when it can have the lock alone; so none takes away what another's box relies

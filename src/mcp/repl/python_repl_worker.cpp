@@ -110,7 +110,7 @@ class PythonWorker final : public Worker, public std::enable_shared_from_this<Py
     }
     outbox_ += session::encode_order(order, /*cell=*/0,
                                      {session::PythonMessage::Form::Text, std::move(payload)});
-    if (is_sending_) co_return Result<void>();  // whoever is at it goes on with this
+    if (is_sending_) co_return Result<void>();  // the coroutine that sends goes on with this
     is_sending_ = true;
     Result<void> sent;
     while (sent && !outbox_.empty()) {

@@ -130,7 +130,7 @@ void Repl::on_end(std::string notice) {
   const auto guardrail = guardrail_notice();
   if (guardrail) notice = *guardrail;
   state_ = State::None;
-  // Nobody waits to hear of the end of an idle session: the next one tells of it.
+  // No call waits for the end of an idle session: the next one tells of it.
   if (guardrail && was_idle) {
     idle_notice_ = std::move(notice);
   } else {

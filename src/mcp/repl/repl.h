@@ -163,7 +163,7 @@ class Repl : public std::enable_shared_from_this<Repl> {
   std::deque<std::uint64_t> line_;  // places of calls with code
   std::uint64_t last_place_ = 0;
   std::optional<std::string> ended_;        // the notice of an end that was not told
-  std::optional<std::string> idle_notice_;  // of an end that nobody waited for
+  std::optional<std::string> idle_notice_;  // of an end that no call waited for
   Clock::time_point request_began_ = Clock::now();
   std::set<asio::steady_timer*> waiters_;
 };

@@ -48,7 +48,7 @@ struct Box {
   // The sandbox allows the network and this build cannot give it.
   bool lacks_network = false;
   std::vector<std::string> interpreters;
-  std::string memory_limit;  // in words, for whoever hears that it was reached
+  std::string memory_limit;  // in words, for the notice that it was reached
 };
 
 // This host, as HostView wants it.

@@ -83,7 +83,7 @@ class BundleStore {
   BundleStore(const BundleStore&) = delete;
   BundleStore& operator=(const BundleStore&) = delete;
 
-  // Removes the oldest that nobody writes to when there are too many.
+  // Removes the oldest that is not written to when there are too many.
   Result<std::shared_ptr<Bundle>> make();
 
  private:

@@ -22,7 +22,7 @@ std::atomic<std::uint64_t> changes = 0;  // of the map, by which what was looked
 
 using Clock = std::chrono::steady_clock;
 
-// Of this process, now; 0 when nobody says.
+// Of this process, now; 0 when the kernel does not say.
 std::uint64_t resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "re");
   if (file == nullptr) return 0;

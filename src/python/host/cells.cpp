@@ -26,7 +26,7 @@ constexpr std::size_t kParked = 4;
 constexpr std::size_t kCellStack = std::size_t{8} << 20;
 constexpr std::size_t kWatchStack = std::size_t{1} << 20;
 constexpr auto kWatchPeriod = std::chrono::milliseconds(20);
-// Interpreters are made ahead when nobody has asked for one for so long: making one holds the GIL,
+// Interpreters are made ahead when none was asked for in this time: making one holds the GIL,
 // where cells share it, and would delay those who have just begun.
 constexpr auto kQuiet = std::chrono::milliseconds(60);
 
@@ -178,7 +178,7 @@ void Cells::serve() {
   Frame frame;
   bool is_hidden = false;
   while (channel_.receive(frame)) {
-    // Whoever sent something has opened the pipes by their names, which is over from here on. No
+    // The sender of a frame has opened the pipes by their names, which is over from here on. No
     // cell has begun yet.
     if (!std::exchange(is_hidden, true) && hide_from_proc(channel_fd) != 0) ::_exit(1);
     const auto order = static_cast<Order>(frame.kind);

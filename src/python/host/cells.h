@@ -28,14 +28,14 @@ std::uint32_t most_cells();
 // Serves cells until the supervisor is gone. The main thread, with the GIL.
 [[noreturn]] void run_cells(Channel& channel, CellSettings settings);
 
-// Prepares the interpreter that is current for whoever will have it: where libraries are, what is
-// standard, what is loaded ahead. False with an exception set.
+// Prepares the interpreter that is current for the cell that will have it: where libraries are,
+// what is standard, what is loaded ahead. False with an exception set.
 bool prepare_interpreter(Grants& grants, const CellSettings& settings);
 
 // Memory of cells (memory.cpp): what the interpreter allocates on a cell's thread is counted, and
 // beyond the cell's limit there is none. Before the first cell.
 void count_memory();
-// Whose allocations this thread's are; nullptr: nobody's.
+// The account of this thread's allocations; nullptr: none.
 struct MemoryAccount {
   std::atomic<std::uint64_t> used = 0;
   std::uint64_t most = UINT64_MAX;

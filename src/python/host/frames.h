@@ -40,7 +40,7 @@ class Channel {
   // From here on another thread does the writing: those who send may be refused the descriptor.
   // Before the first of them is. False when there is no thread to be had.
   bool start_sender();
-  // Waits until all of it is in the pipe. Call it without the GIL. False when nobody reads.
+  // Waits until all of it is in the pipe. Call it without the GIL. False when the reader is gone.
   bool send(Word word, std::uint32_t cell, std::string_view head, const std::vector<Blob>& blobs);
 
  private:
@@ -48,7 +48,7 @@ class Channel {
   bool write_all(std::vector<Blob>& parts);
   void send_for_others();
 
-  // What somebody waits to be sent, in memory of theirs.
+  // What another thread waits to be sent, in memory of that thread.
   struct Outgoing {
     std::vector<Blob>& parts;
     std::condition_variable done{};

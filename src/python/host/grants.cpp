@@ -105,7 +105,7 @@ bool Grants::may_load(std::string_view module) const {
   const Verdict own = import(module);
   if (own != Verdict::Silent) return own == Verdict::Allow;
   const std::string_view top = top_of(module);
-  // Native calls from Python are a grant of their own, whoever wants them.
+  // Native calls from Python are a grant of their own, whichever module imports them.
   if (top == "ctypes" || top == "_ctypes") return import("ctypes") == Verdict::Allow;
   return standard_.contains(std::string(top)) || shares_package(module) || has_package();
 }

@@ -71,8 +71,8 @@ bool is_at_import(const Ref& frame, const Ref& code) {
   return static_cast<unsigned char>(PyBytes_AsString(bytes.get())[offset]) == import_opcode;
 }
 
-// The machinery's functions act for whoever called them. With nobody below, that is a granted
-// import at the supervisor's wish, or nobody's.
+// The import machinery acts for its caller. With no caller below it, that is a granted import at
+// the supervisor's wish, or none.
 Standing find_standing(const Cell& cell) {
   const SavedError saved;
   Standing standing;
@@ -268,7 +268,7 @@ int needs_module(Cell& cell, const char* event, const char* module) {
   return refuse(cell, cell.policy_error(), "import", event, verdict);
 }
 
-// Allowed to whoever may import the module that the event is named after.
+// Allowed to code that may import the module that the event is named after.
 int on_module(Cell& cell, const char* event, PyObject* /*arguments*/) {
   const std::string_view name(event);
   return needs_module(cell, event, std::string(name.substr(0, name.find('.'))).c_str());
@@ -468,7 +468,7 @@ int check_import(Cell& cell, const std::string& module) {
   if (verdict == Verdict::Allow) return 0;
   const Standing standing = find_standing(cell);
   // By a statement, while it is itself loaded, or of its own package: everything. By name, and then
-  // the name may be anybody's, what does no harm.
+  // any code may have chosen the name, what does no harm.
   const bool is_own = standing.is_granted_import || standing.is_statement ||
                       (standing.caller == Whose::Library && grants.shares_package(module));
   const bool is_harmless = is_helper(module) || module.starts_with("encodings.");

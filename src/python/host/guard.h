@@ -45,7 +45,8 @@ int check_path(Cell& cell, const char* act, PyObject* path, Use use, int dir_fd)
 // Whether the code that runs at this moment is a library's.
 bool is_library_code(const Cell& cell);
 
-// Whether this module may be loaded now, at the wish of whoever runs: -1 with an exception if not.
+// Whether this module may be loaded now, at the wish of the code that runs: -1 with an exception if
+// not.
 int check_import(Cell& cell, const std::string& module);
 // Modules that functions in C load when they are called. They hold no powers of their own.
 bool is_helper(std::string_view module);

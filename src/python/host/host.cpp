@@ -63,7 +63,7 @@ struct Reader {
         cell.deliver(order, std::exchange(frame, {}));
       }
     }
-    // Without a supervisor there is nobody to work for.
+    // Without a supervisor there is no work.
     cell.end();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     ::_exit(0);

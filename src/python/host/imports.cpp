@@ -24,7 +24,7 @@ namespace {
 // Not among a cell's builtins: code comes over the channel. Import("builtins") gives them back.
 constexpr std::array kCodeMakers = {"exec", "eval", "compile"};
 
-// What functions in C import when they are called, through the __import__ of whoever called them:
+// What functions in C import when they are called, through the __import__ of their caller:
 // always with an empty list of names, which no statement has.
 bool is_helper_call(const std::string& module, PyObject* names) {
   return names != nullptr && PyList_Check(names) && PyList_Size(names) == 0 && is_helper(module);
@@ -107,7 +107,7 @@ bool check_names(Cell& cell, const Ref& module, const std::string& name, PyObjec
     Ref found(PyObject_GetAttrString(module.get(), each.c_str()));
     if (!found) {
       PyErr_Clear();
-      // A submodule that nobody has loaded yet, if it is granted; otherwise the statement fails.
+      // A submodule that is not loaded yet, if it is granted; otherwise the statement fails.
       if (is_granted(cell, full) && !load(full)) return false;
       continue;
     }
@@ -155,7 +155,7 @@ PyObject* import_function(PyObject* /*self*/, PyObject* arguments, PyObject* nam
   return import_for_cell(*cell, name, names == Py_None ? nullptr : names).release();
 }
 
-// In the place of _imp.create_builtin, which tells nobody.
+// In the place of _imp.create_builtin, which raises no audit event.
 PyObject* create_builtin(PyObject* /*self*/, PyObject* spec) {
   Cell* cell = current_cell();
   const Ref name(PyObject_GetAttrString(spec, "name"));
@@ -235,7 +235,7 @@ PyObject* open_file(PyObject* /*self*/, PyObject* arguments, PyObject* named) {
   return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, opening.path.get());
 }
 
-// In the place of sys.audit: what happens is told by whoever does it, never by the cell.
+// In the place of sys.audit: events are raised by the code that acts, never by the cell.
 PyObject* tell_event(PyObject* /*self*/, PyObject* arguments) {
   Cell* cell = current_cell();
   if (cell == nullptr) return PyErr_SetString(PyExc_RuntimeError, "the cell has ended"), nullptr;

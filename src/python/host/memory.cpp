@@ -1,5 +1,5 @@
 // An allocator hook. The worker runs with the C library's malloc as Python's own (PYTHONMALLOC), so
-// that the size of every block can be asked for, whoever allocated it and when.
+// that the size of every block can be asked for, whichever code allocated it and when.
 #include "python/host/cells.h"
 
 #include <malloc.h>

@@ -144,7 +144,7 @@ int separate_thread(StandardStreams streams) {
 
 int hide_from_proc(int first) {
   // A process may always follow the names of its own descriptors, and then it is the pipe that is
-  // asked. One that belongs to somebody else says no already.
+  // asked. One that belongs to another user refuses already.
   for (const int pipe : {first, first + 1}) {
     if (::fchmod(pipe, 0) != 0 && errno != EPERM) return on_failure();
   }

@@ -29,7 +29,7 @@ int forbid_descriptors(int first);
 enum class StandardStreams : std::uint8_t { Shared, Nowhere };
 int separate_thread(StandardStreams streams);
 
-// Nobody opens this process's memory, or these two descriptors, by their names in /proc.
+// No process opens this process's memory, or these two descriptors, by their names in /proc.
 int hide_from_proc(int first);
 
 }  // namespace glovebox::pyhost

@@ -245,7 +245,7 @@ def make_streams(link):
     import io
 
     class Stream(io.TextIOWrapper):
-        """One of the two output streams. Whoever writes second waits until what the first wrote was
+        """One of the two output streams. The second writer waits until what the first wrote was
         read, so that their order is kept. The writing itself is the io module's: an interrupt comes
         before or after it, never in between."""
         last = None

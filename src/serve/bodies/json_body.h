@@ -18,7 +18,7 @@ namespace glovebox::serve {
 // 400 INVALID_REQUEST_BODY for what is no JSON, is nested deeper than `depth`, or has a key twice.
 Result<boost::json::value, ApiError> parse_json(std::string_view text, std::size_t depth);
 
-// What to do with a member that nobody asked for.
+// What to do with a member that was not asked for.
 enum class Unknown : std::uint8_t { Refuse, Ignore };
 
 // Collects what is wrong, so that a client learns all of it at once.

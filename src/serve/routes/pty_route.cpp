@@ -59,7 +59,7 @@ void obey(session::LiveRun& run, std::string_view text) {
     const auto rows = reader.number("rows", 1, 10'000);
     const auto columns = reader.number("cols", 1, 10'000);
     if (!rows || !columns) return;
-    // A run that has just ended cannot be resized, and nobody minds.
+    // A run that has just ended cannot be resized, which does no harm.
     (void)run.resize({static_cast<std::uint16_t>(*rows), static_cast<std::uint16_t>(*columns)});
   } else if (type == "signal") {
     const std::string name = reader.text("signal").value_or("");

@@ -62,7 +62,7 @@ asio::awaitable<Result<void>> ResumableRun::take(guest::Stream stream, std::stri
 
 asio::awaitable<Result<void>> ResumableRun::send_events(Exchange& exchange, std::uint64_t turn) {
   const std::shared_ptr<session::Wakeup> woken_by = follower_;
-  // Whoever comes back learns that the stream is there, also while nothing is printed.
+  // A client that comes back learns that the stream is there, also while nothing is printed.
   if (!buffer_.has_unsent() && !is_over_) CO_TRY_VOID(co_await exchange.flush_head());
   while (turn == turn_) {
     const std::string events = buffer_.take(kMostAtOnce);
@@ -83,7 +83,7 @@ asio::awaitable<void> ResumableRun::follow(Exchange& exchange, std::uint64_t aft
   const std::uint64_t turn = ++turn_;
   leave_.cancel();
   is_followed_ = true;
-  if (follower_) follower_->notify();  // whoever it was sees that it is somebody else's turn
+  if (follower_) follower_->notify();  // the old client sees that another one has the stream
   follower_ = std::make_shared<session::Wakeup>(loop_);
   buffer_.rewind(after);
   exchange.begin(event_stream_head(), Length{});

@@ -2,8 +2,8 @@
 //
 // The run goes on when its client is gone: what it prints waits in a bounded buffer, and when that
 // is full the run waits. A client that comes back says which event it had last and gets those after
-// it. Nobody there for as long as the request allows: the run is ended and forgotten. One client
-// at a time: a second one takes the stream over, and the first one's ends.
+// it. Without a client for as long as the request allows, the run is ended and forgotten. One
+// client at a time: a second one takes the stream over, and the first one's ends.
 //
 // The loop's thread only.
 #pragma once
@@ -36,7 +36,7 @@ class ResumableRun final : public session::OutputReader,
     std::string run;      // a UUID, told in the first event
     std::string session;  // whose run it is
   };
-  // Called once, when nobody can come back any more.
+  // Called once, when no client can come back any more.
   using OnForgotten = std::function<void(const std::string& run)>;
 
   ResumableRun(asio::io_context& loop, Names names, std::chrono::seconds patience,
@@ -45,7 +45,7 @@ class ResumableRun final : public session::OutputReader,
   const Names& names() const { return names_; }
   void start(std::shared_ptr<session::LiveSession> live, RunOrder order);
 
-  // Whether only its past is kept, for somebody who may ask once more: it gives way to others.
+  // Whether only its past is kept, for a client that may ask once more: it gives way to others.
   bool is_only_kept() const { return is_over_ && !is_followed_; }
   bool can_follow(std::uint64_t after) const { return buffer_.can_follow(after); }
   std::uint64_t first_kept() const { return buffer_.first_id(); }
@@ -68,7 +68,7 @@ class ResumableRun final : public session::OutputReader,
   EventWriter writer_{EventForm::Standard};
   ReplayBuffer buffer_{kReplayBytes};
   session::Wakeup room_;                       // for the run, when the buffer was full
-  std::shared_ptr<session::Wakeup> follower_;  // of whoever follows
+  std::shared_ptr<session::Wakeup> follower_;  // of the client that follows
   std::uint64_t turn_ = 0;                     // counts those who follow
   asio::steady_timer leave_;
   asio::cancellation_signal stop_;

@@ -35,8 +35,8 @@ struct BackgroundLog {
 };
 
 // What one background run has printed: the last kCapacity bytes of it, each at its own position
-// from the beginning. The file has no name, so nobody else can open it and nothing is left behind
-// when this process dies.
+// from the beginning. The file has no name, so no other process can open it and nothing is left
+// behind when this process dies.
 class Spool {
  public:
   static constexpr std::uint64_t kCapacity = std::uint64_t{16} << 20;

@@ -116,8 +116,8 @@ void BoxSession::kill_run(const std::shared_ptr<RunState>& run) {
   watch_kill(run, kKillPatience);
 }
 
-// The agent kills within the grace. If it does not say so, either it waits for somebody to read
-// what the run has printed, which nobody may be about to, or it is no agent any more.
+// The agent kills within the grace. If it does not say so, either it waits for a reader of what the
+// run has printed, and there may be none, or it is no agent any more.
 void BoxSession::watch_kill(const std::shared_ptr<RunState>& run, int patience) {
   run->timer.async_wait([weak = weak_from_this(), run, patience](const error_code& problem) {
     const auto self = std::static_pointer_cast<BoxSession>(weak.lock());
@@ -132,7 +132,7 @@ void BoxSession::watch_kill(const std::shared_ptr<RunState>& run, int patience) 
   });
 }
 
-// Nobody will follow the run: it is killed, and what it prints until then is thrown away.
+// No caller will follow the run: it is killed, and what it prints until then is thrown away.
 void BoxSession::abandon(const std::shared_ptr<RunState>& run) {
   if (run->is_closed) return;
   if (run->is_over()) return close_run(run);
@@ -156,7 +156,7 @@ void BoxSession::discard(const std::shared_ptr<RunState>& run) {
     (void)count_output(run, moved.bytes);
     if (moved.step != ReadyFd::Step::Ended && !run->is_over()) stream->when_readable(again);
   }
-  // Whoever follows it, if anybody does, records its end.
+  // The coroutine that follows it, if there is one, records its end.
   if (run->is_over() && run->record.canceled) close_run(run);
   if (run->is_over()) run->wake();
 }
@@ -172,7 +172,7 @@ void BoxSession::close_run(const std::shared_ptr<RunState>& run) {
   run->record.ended_at = std::chrono::system_clock::now();
   if (run->result) run->record.code = run->result->code;
   if (run->problem) run->record.problem = run->problem->message;
-  // One that was refused has never begun, as far as anybody was told.
+  // One that was refused has never begun, as far as callers were told.
   const bool is_told = run->has_begun && run->record.kind != RunRecord::Kind::Inner;
   if (is_told && settings_.on_run) settings_.on_run(run->record);
 }

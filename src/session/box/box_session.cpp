@@ -82,7 +82,7 @@ asio::awaitable<Result<void>> BoxSession::begin(const plan::LaunchPlan& plan,
   }
   timer_.cancel();
   plan_ = nullptr;
-  // It may have got ready and ended before anybody looked.
+  // It may have got ready and ended before it was looked at.
   if (phase_ > Phase::Ready && !start_problem_) start_problem_ = over_error();
   if (start_problem_) {
     kill_box();
@@ -157,7 +157,7 @@ void BoxSession::on_line() {
   watch_line_for_room();
 }
 
-// The box's network first, if it has one; with it nobody has to wait for anything.
+// The box's network first, if it has one; once it is there, no call waits for it.
 Result<void> BoxSession::take_network(std::vector<UniqueFd> fds) {
   if (!plan_->network || !settings_.network || has_network_) {
     return fail(Code::Os, "the box has a network that nobody planned");

@@ -59,7 +59,7 @@ struct RunState {
   Semaphore::Permit turn;
   bool has_begun = false;
   bool is_killed = false;
-  bool is_discarded = false;  // nobody reads: what it prints is thrown away until it is over
+  bool is_discarded = false;  // there is no reader: what it prints is thrown away until it is over
   bool is_closed = false;     // its end is recorded
   std::optional<RunResult> result;
   std::optional<Error> problem;
@@ -80,7 +80,7 @@ struct JobState {
   ReadyFd data;
   Wakeup wakeup;
   bool is_input = false;     // `data` is for the agent to read
-  bool is_given_up = false;  // nobody waits for its end
+  bool is_given_up = false;  // no caller waits for its end
   std::optional<guest::JobOver> over;
   std::optional<Error> problem;
 
@@ -102,7 +102,7 @@ class BoxSession final : public LiveSession {
   // Ends it for a reason of ours: at once for those who wait, and the box is killed. Nothing
   // happens to one that is over.
   void close(EndCause cause, std::string sentence);
-  // Ends it because of a limit that somebody else keeps.
+  // Ends it because of a limit that is enforced elsewhere.
   void end_by(launch::LimitKind limit) { lose(EndCause::Limit, limit, {}); }
   // From now on the box has at most what `to` grants of the network, and the smaller budgets: of
   // those that can be lowered while it runs. Never widens anything.
@@ -129,7 +129,7 @@ class BoxSession final : public LiveSession {
   const std::optional<SessionEnd>& end() const override { return end_; }
   std::size_t under_way() const override { return in_use_ + queue_->waiting(); }
   asio::awaitable<Result<std::shared_ptr<LiveRun>>> start(RunRequest request) override;
-  // A run of the service's own, to its end: it is not counted and nobody is told of it.
+  // A run of the service's own, to its end: it is neither counted nor reported.
   asio::awaitable<Result<RunResult>> run_inner(RunRequest request, OutputReader& reader);
   asio::awaitable<Result<BackgroundStatus>> start_background(RunRequest request) override;
   Result<BackgroundStatus> background(std::string_view run_id) const override;
@@ -230,7 +230,7 @@ class BoxSession final : public LiveSession {
   std::map<guest::Id, std::shared_ptr<RunState>> runs_;
   std::map<guest::Id, std::shared_ptr<JobState>> jobs_;
   std::map<std::string, Background, std::less<>> background_;
-  std::size_t in_use_ = 0;  // runs whose end is not recorded yet, and jobs that somebody holds
+  std::size_t in_use_ = 0;  // runs whose end is not recorded yet, and jobs that a caller holds
   std::uint64_t run_count_ = 0;
   std::uint64_t output_bytes_ = 0;
   std::chrono::steady_clock::time_point last_use_ = std::chrono::steady_clock::now();

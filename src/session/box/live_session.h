@@ -3,8 +3,8 @@
 //   const auto run = co_await session->run(request, sink);
 //
 // Everything here belongs to the loop's thread. Nothing blocks: a coroutine that waits for the box
-// leaves the loop to the others, and a sink that takes its time slows down its own run and nobody
-// else, because what it has not taken stays in the box's pipe.
+// leaves the loop to the others, and a sink that takes its time slows down its own run only,
+// because what it has not taken stays in the box's pipe.
 //
 // Everything that comes out of the box is hostile, its agent included (guest/agent/agent_link.h). A
 // frame that does not fit ends this session: every coroutine that waits for it gets an error that
@@ -38,7 +38,7 @@ namespace glovebox::session {
 namespace asio = boost::asio;
 
 // Takes what a run prints. Nothing more is read from the run until the returned coroutine is done.
-// An error ends the run: nobody is there to read it.
+// An error ends the run: its reader is gone.
 class OutputReader {
  public:
   virtual ~OutputReader() = default;

@@ -162,7 +162,7 @@ Result<void> JobWatch::move_data(std::string_view& input, short revents) {
     return {};
   }
   if ((revents & POLLERR) != 0 || input.empty()) {
-    data_.reset();  // all is written, or nobody reads: the job's end says which
+    data_.reset();  // all is written, or the reader is gone: the job's end says which
     return {};
   }
   const ssize_t size = ::write(data_.get(), input.data(), input.size());

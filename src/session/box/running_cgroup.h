@@ -1,8 +1,8 @@
 // The cgroup of a box that runs, to lower its limits.
 //
 // The launcher makes a box's cgroup and removes it; its name is the launcher's secret. It is found
-// through the box's first process, which is in it, and its limits are then files that whoever runs
-// the launcher may write.
+// through the box's first process, which is in it, and its limits are then files that the
+// launcher's user may write.
 #pragma once
 
 #include "base/result.h"

@@ -48,7 +48,7 @@ class Canaries {
     return {secret_, std::to_string(port_), abstract_, std::to_string(::getpid())};
   }
 
-  // Whether somebody has knocked.
+  // Whether a connection came.
   [[nodiscard]] bool is_touched() const { return has_caller(tcp_) || has_caller(unix_); }
 
  private:

@@ -1,4 +1,4 @@
-// A session that shows what it is before anybody uses it.
+// A session that shows what it is before it is used.
 //
 // glovebox-probe, which shares no code with the product, is handed into the box and tries what the
 // session's report says cannot be done. Outside stand canaries: a file, a TCP port, an abstract

@@ -1,8 +1,8 @@
-// Where layers go that nobody needs any more: they are removed beside everything else.
+// Removes layers that are not needed any more, in the background.
 //
 // Removing a tree can take long (a box may have made a million files, and some disks are slow to
-// give back even one directory), and nobody has to wait for it: a layer that comes here has lost
-// its name before (workspace::mark_removed), so nobody finds it, and whatever is left of it when
+// give back even one directory), and no caller has to wait for it: a layer that comes here has lost
+// its name before (workspace::mark_removed), so it is not found, and whatever is left of it when
 // this process dies goes with the next start.
 //
 // It still takes disk until then. So there is a bound on how many wait here: who brings one more

@@ -1,7 +1,7 @@
 // Makes boxes of what was prepared, and knows each until nothing of it is left.
 //
 // It owns the launcher process and the network of the boxes. What a box tells later goes to the
-// callbacks, by the id of its session; a box may outlive this, and then tells nobody. The loop's
+// callbacks, by the id of its session; a box may outlive this, and then tells no one. The loop's
 // thread only.
 #pragma once
 

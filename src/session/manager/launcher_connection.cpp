@@ -67,7 +67,7 @@ void LauncherConnection::take(launch::BoxStarted& started) {
   running_.emplace(started.id, true);
   if (keep_parked_ > 0) ++(started.was_parked ? pool_stats_.hits : pool_stats_.misses);
   const auto found = pending_.find(started.id);
-  if (found == pending_.end()) return kill_init(started.init);  // nobody waits for it any more
+  if (found == pending_.end()) return kill_init(started.init);  // no caller waits for it any more
   found->second->init = std::move(started.init);
   found->second->cgroup = std::move(started.cgroup);
   found->second->is_answered = true;

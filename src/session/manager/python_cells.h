@@ -2,7 +2,7 @@
 // Python sessions in a worker, alone in it or with others of the same owner and authority.
 //
 // The end of an interpreter is told to the callback as the end of its session; the channel of a
-// session (PythonHost) may outlive this, and then tells nobody. The loop's thread only.
+// session (PythonHost) may outlive this, and then tells no one. The loop's thread only.
 #pragma once
 
 #include "session/manager/box_starter.h"

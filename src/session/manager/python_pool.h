@@ -1,8 +1,8 @@
 // Boxes with an interpreter that is ready, made ahead of need.
 //
 // Starting an interpreter takes many times as long as anything else about a Python session. So once
-// somebody has asked for one, a few more of exactly the same kind are started while nobody waits:
-// the same plan, the same interpreter, the same preloads. Each serves one session and is never used
+// one was asked for, a few more of exactly the same kind are started while no caller waits: the
+// same plan, the same interpreter, the same preloads. Each serves one session and is never used
 // again. What only the Python host keeps (imports, CPU time, a name) is told when it is handed out,
 // and need not be the same.
 #pragma once
@@ -52,7 +52,7 @@ class PythonPool {
     return take_first();
   }
 
-  // The first that nobody came for in kLife; with Whose::All, any.
+  // The first that was not asked for in kLife; with Whose::All, any.
   enum class Whose : std::uint8_t { Expired, All };
   std::optional<Thing> take_old(Whose whose) {
     if (entries_.empty()) return std::nullopt;

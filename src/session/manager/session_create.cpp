@@ -165,7 +165,7 @@ asio::awaitable<Abilities> probe_host(ManagerParts& parts) {
     co_return abilities;
   }
   auto tried = co_await try_box(parts, directory);
-  std::error_code ignored;  // an empty directory in /tmp harms nobody
+  std::error_code ignored;  // an empty directory in /tmp does no harm
   std::filesystem::remove(directory, ignored);
   abilities.available = tried.has_value();
   abilities.overlay = tried.has_value();

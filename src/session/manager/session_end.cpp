@@ -174,7 +174,7 @@ asio::awaitable<void> stop_sessions(ManagerParts& parts, LayerFate fate) {
   co_await parts.layers.drain();
   co_await parts.common.tasks.join();
   parts.registry.write_runs();
-  (void)co_await parts.registry.flush();  // there is nobody left to tell
+  (void)co_await parts.registry.flush();  // there is no caller left to tell
   parts.registry.events().close();
 }
 

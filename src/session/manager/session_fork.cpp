@@ -74,9 +74,9 @@ LayerSources own_sources(const SessionInfo& info, const LayerSources& children) 
   return sources;
 }
 
-// Where each child's layers come from. A layer that nobody wrote to yet is left to the parent, and
-// the children stand on what that stands on; one that was written to is frozen, and then the parent
-// must go on over it as they do.
+// Where each child's layers come from. A layer that was not written to yet is left to the parent,
+// and the children stand on what that stands on; one that was written to is frozen, and then the
+// parent must go on over it as they do.
 asio::awaitable<Result<LayerSources>> freeze(ManagerParts& parts, EntryPointer entry,
                                              bool& must_renew) {
   struct Found {

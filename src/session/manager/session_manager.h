@@ -144,7 +144,7 @@ class SessionManager {
   // fork that is under way ends with Code::Exhausted: no child has what its parent has lost.
   Result<NarrowedBox> narrow_session(std::string_view id, const SessionNarrowing& narrowing);
 
-  // Every event, on the loop, before anybody else hears of it; for audit and metrics. It must not
+  // Every event, on the loop, before any other listener; for audit and metrics. It must not
   // wait and must not call back.
   void observe(std::function<void(const SessionEvent&)> observer);
   std::unique_ptr<EventFeed> watch();

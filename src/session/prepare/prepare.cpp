@@ -225,9 +225,10 @@ Result<Preparer::Draft> Preparer::draft(const BoxRequest& request,
   }
   TRY_VOID(add_caller_env(draft));
   TRY_VOID(add_places(draft));
-  TRY_VOID(add_python(draft));
   TRY_VOID(hidden_.hide(spec));
   TRY_VOID(add_secrets(draft));
+  // After what is hidden and what is secret: the Python host keeps rules and secrets of its own.
+  TRY_VOID(add_python(draft));
   for (plan::EnvEntry& entry : draft.asked.env) entry.value.clear();
   if (!draft.asked.idle_timeout) draft.asked.idle_timeout = settings_.default_idle;
   draft.asked.backend = draft.python ? draft.python->backend : spec.backend;
@@ -325,6 +326,7 @@ Result<void> Preparer::add_python(Draft& draft) {
     TRY_VOID(check_interpreter_place(place.at.path));
     TRY_VOID(check_known_interpreter(draft.known, place.at));
   }
+  TRY_VOID(hidden_.check_workspaces(draft.spec));
   return {};
 }
 

@@ -31,7 +31,7 @@ namespace glovebox::session {
 // Where the layer of a workspace comes from, when it is not made new and empty.
 struct LayerSource {
   enum class Kind : std::uint8_t {
-    GoOn,   // the layer itself, as its last box left it; nobody else may stand on it
+    GoOn,   // the layer itself, as its last box left it; no other layer may stand on it
     Stack,  // a fresh one over that layer, which is frozen by it
     Fill,   // a fresh one that `fill` puts something into
   };
@@ -53,7 +53,7 @@ struct FileMark {
 // The places of a request that was prepared before, by their resolved paths, as they were then. A
 // place that is not among them is known by its path alone.
 //
-// Between two boxes of one session somebody else's box may have put a link where a directory was,
+// Between two boxes of one session another box may have put a link where a directory was,
 // beside or above it. What a session was once handed must not come to mean something else by that.
 using KnownPlaces = std::map<std::string, FileMark>;
 

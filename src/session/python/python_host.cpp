@@ -133,7 +133,7 @@ void PythonHost::detach() {
   freed_.notify();
   handled_.clear();
   last_use_ = std::chrono::steady_clock::now();
-  // Whoever was to answer is gone.
+  // The client that was to answer is gone.
   for (const std::uint64_t id : std::exchange(asked_, {})) {
     const json::object error = {
         {"id", id},
@@ -147,7 +147,7 @@ asio::awaitable<Result<void>> PythonHost::take_from_client(PythonMessage message
   const auto self = shared_from_this();
   const std::uint64_t client = client_;
   CO_TRY(const PythonHead head, co_await read_head_aside(worker_->pool(), message));
-  // Whoever sent it has gone meanwhile.
+  // Its sender has gone meanwhile.
   if (client != client_ || !is_attached_) co_return Result<void>();
   co_return take_words(head.members, std::move(message));
 }
@@ -244,7 +244,7 @@ Result<void> PythonHost::take_cancel(std::uint64_t id) {
 }
 
 Result<void> PythonHost::take_reply(std::uint64_t id, const PythonMessage& message) {
-  if (asked_.erase(id) == 0) return {};  // nobody waits for it any more
+  if (asked_.erase(id) == 0) return {};  // no caller waits for it any more
   return worker_->send(PythonOrder::Reply, number_, message);
 }
 
@@ -454,8 +454,8 @@ Result<void> PythonHost::take_event(const json::object& head, PythonMessage& mes
   return {};
 }
 
-// The same one is told once in a while, and different ones no faster than somebody could want to
-// know. Nobody who reads denials pays for how often code tries.
+// The same one is told once in a while, and different ones at a bounded rate: a reader of denials
+// does not pay for how often code tries.
 void PythonHost::tell_denial(PythonDenial denial) {
   denial.times =
       denials_.take(fmt::format("{} {} {}", denial.capability, denial.rule, denial.action),

@@ -51,7 +51,7 @@ struct PythonDenial {
 struct PythonCallbacks {
   // The host is over; the session should be too. Once.
   std::function<void(const PythonEnd&)> on_end;
-  // The worker is gone through no fault of this cell. True: somebody will restart() it.
+  // The worker is gone through no fault of this cell. True: the manager will restart() it.
   std::function<bool()> on_worker_lost;
   std::function<void(const PythonDenial&)> on_denial;
 };
@@ -190,7 +190,7 @@ class PythonHost final : public PythonCell, public std::enable_shared_from_this<
   std::uint64_t seating_ = 0;       // counts the workers that the cell has been in
   bool is_open_ = false;            // the interpreter has said so
   bool is_attached_ = false;
-  bool is_stopped_ = false;   // whoever is attached has gone
+  bool is_stopped_ = false;   // the attached client has gone
   std::uint64_t client_ = 0;  // the number of the last one
   std::optional<PythonEnd> end_;
   std::chrono::steady_clock::time_point last_use_ = std::chrono::steady_clock::now();

@@ -3,7 +3,7 @@
 // Boxes write to their layers as they like, so the number comes from measuring, now and then. What
 // goes through this process (restores, uploads) is counted before it is written, and is added to
 // the last measure: several at once, or one after another, do not share the same room. Something
-// that is written while somebody measures counts twice until the next measure, never not at all.
+// that is written during a measurement counts twice until the next measure, never not at all.
 //
 // Safe to use from several threads at once.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace glovebox::session {
 
-// What a layer held, and all of its disk, by whoever.
+// What a layer held, and what is on its disk in all.
 struct LayerLook {
   std::uint64_t bytes = 0;
   std::uint64_t on_disk = 0;
@@ -29,7 +29,7 @@ class LayerUsage {
   std::uint64_t bytes() const;
   // Whether there is room for nothing more.
   bool is_full() const { return most_ > 0 && bytes() >= most_; }
-  // Whether anybody has measured yet.
+  // Whether it was measured yet.
   bool is_measured() const;
   // Before so many bytes are written. Code::Exhausted when there is no room for them; then they are
   // not counted.

@@ -1,7 +1,7 @@
 // Runs that have ended and are not in the store yet, so that a service that is killed forgets none.
 //
 // The store takes runs many at a time, some of them a second late. Each is written here first, by
-// one write(2), before anybody is told that it is over: what was written survives the death of the
+// one write(2), before a client is told that it is over: what was written survives the death of the
 // process, though not that of the machine. Two files take turns. While the store writes what the
 // one holds, the other takes what comes; then the first is emptied.
 //

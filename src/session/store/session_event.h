@@ -1,4 +1,4 @@
-// What happens to sessions, for audit, metrics and whoever watches.
+// What happens to sessions, for audit, metrics and other listeners.
 #pragma once
 
 #include "base/result.h"

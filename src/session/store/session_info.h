@@ -25,8 +25,8 @@ std::string_view to_text(SessionState state);
 
 // Why a session is over.
 enum class EndCause : std::uint8_t {
-  Deleted,       // somebody asked for it
-  Idle,          // nobody used it for as long as it allows
+  Deleted,       // it was asked for
+  Idle,          // it was not used for its idle timeout
   Limit,         // a budget, see SessionEnd::limit
   AgentGone,     // the box's PID 1 ended
   AgentBroke,    // the agent said what no agent says
@@ -108,7 +108,7 @@ struct RunRecord {
   bool timed_out = false;
   bool canceled = false;
   std::uint64_t output_bytes = 0;
-  std::string problem;  // why it has no code: the session ended, or nobody read its output
+  std::string problem;  // why it has no code: the session ended, or its output was not read
   friend bool operator==(const RunRecord&, const RunRecord&) = default;
 };
 

@@ -325,7 +325,8 @@ Result<std::string> encode_record(const SessionRecord& record) {
 }
 
 Result<SessionRecord> decode_record(std::string_view text) {
-  // Boost.JSON throws for a missing key and a wrong type; both mean that somebody else wrote this.
+  // Boost.JSON throws for a missing key and a wrong type; both mean that another program wrote
+  // this.
   try {
     TRY(const json::value parsed, parse_strict_json(text, kAnyLength));
     const json::object& object = parsed.as_object();

@@ -18,7 +18,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// "Glov", so that a file of somebody else's is not taken for ours.
+// "Glov", so that a file of another program is not taken for ours.
 constexpr std::int64_t kApplicationId = 0x476c6f76;
 
 constexpr const char* kSchema =
@@ -180,7 +180,8 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path) {
     return unexpected(std::move(error));
   };
   if (result != SQLITE_OK) return named(fail_sql(opened, "open the session store").value());
-  // Exclusive: nobody else reads or writes it while we do, and no shared memory file is needed.
+  // Exclusive: no other process reads or writes it while we do, and no shared memory file is
+  // needed.
   const auto set = run_sql(opened,
                            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
                            "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;");

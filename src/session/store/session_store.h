@@ -60,7 +60,7 @@ class Store {
   // These return at once, and are written in the order of the calls.
   void put_later(const SessionRecord& record);
   void put_run_later(const std::string& session, const RunRecord& run, std::uint64_t runs);
-  // Before anybody is told that a run is over: a service that is killed then counts it, although
+  // Before a client is told that a run is over: a service that is killed then counts it, although
   // put_run_later() follows with many others.
   void note_run(const NotedRun& noted);
   // Around put_run_later() of all that was noted so far.

@@ -17,12 +17,13 @@ namespace glovebox::session {
 namespace {
 
 constexpr int kDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-// In every directory made here, because somebody else's may begin with the same letters.
+// In every directory made here, because those of other programs may begin with the same letters.
 constexpr const char* kMark = "remove-when-unlocked";
-// Each means that somebody removed a directory in the moment between its making and its locking.
+// Each means that another process removed a directory in the moment between its making and its
+// locking.
 constexpr int kTries = 16;
 
-// The directory with a lock on it; nothing when it is not ours, or somebody else has the lock.
+// The directory with a lock on it; nothing when it is not ours, or another process has the lock.
 std::optional<UniqueFd> lock_own(BorrowedFd parent, const std::string& name) {
   auto dir = open_file_at(parent, name, kDirectory);
   if (!dir) return std::nullopt;
@@ -39,7 +40,7 @@ bool is_at(const UniqueFd& dir, const std::string& path) {
          held.st_dev == named.st_dev && held.st_ino == named.st_ino;
 }
 
-// What cannot be removed stays: it is in nobody's way.
+// What cannot be removed stays: it does no harm.
 void remove_dead(const std::filesystem::path& stem) {
   const auto parent = open_file(stem.parent_path(), O_RDONLY | O_DIRECTORY);
   if (!parent) return;
