@@ -14,7 +14,7 @@
 
 namespace glovebox::app {
 
-class RunNetwork final : public launch::NetworkCompanion {
+class RunNetwork final : public launch::NetworkDelegate {
  public:
   // Refused when a published port is taken.
   static Result<std::unique_ptr<RunNetwork>> open(const plan::NetworkPlan& plan);

@@ -23,7 +23,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "egress/rules/network_event.h"
-#include "launch/supervise.h"
+#include "launch/network_files.h"
 #include "plan/network_plan.h"
 
 #include <cstdint>

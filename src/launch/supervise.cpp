@@ -33,7 +33,7 @@ constexpr nanoseconds kPidsCheck = std::chrono::milliseconds(200);
 class Supervisor {
  public:
   Supervisor(Box box, UniqueFd status, const plan::LaunchPlan& plan, Streams streams, int signals,
-             Detail detail, NetworkCompanion* network)
+             Detail detail, NetworkDelegate* network)
       : box_(std::move(box)),
         status_(std::move(status)),
         plan_(plan),
@@ -82,7 +82,7 @@ class Supervisor {
   Streams streams_;
   int signals_;
   Detail detail_;
-  NetworkCompanion* network_;
+  NetworkDelegate* network_;
   bool has_network_ = false;
   Clock::time_point started_;
   Clock::time_point next_cpu_check_;
@@ -498,7 +498,7 @@ Result<NetworkFiles> network_files(std::vector<UniqueFd> fds, const plan::Networ
 }
 
 ExitReport supervise(Box box, UniqueFd status, const plan::LaunchPlan& plan, Streams streams,
-                     int signals, Detail detail, NetworkCompanion* network) {
+                     int signals, Detail detail, NetworkDelegate* network) {
   Supervisor supervisor(std::move(box), std::move(status), plan, std::move(streams), signals,
                         detail, network);
   return supervisor.run();

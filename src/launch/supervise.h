@@ -7,36 +7,18 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "launch/launcher.h"
+#include "launch/box.h"
+#include "launch/exit_report.h"
+#include "launch/network_files.h"
 #include "launch/relay.h"
 #include "plan/launch_plan.h"
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace glovebox::launch {
-
-enum class EndReason : std::uint8_t {
-  Exited,    // the command ended by itself
-  Signaled,  // a signal ended it
-  Limit,     // a limit did, see `limit`
-  Refused,   // it could not be executed: see `problem`
-  Failed,    // the box broke: see `problem`
-};
-enum class LimitKind : std::uint8_t { Wall, Memory, Pids, Cpu, Output, Disk };
-
-std::string_view to_text(EndReason reason);
-std::string_view to_text(LimitKind limit);
-
-struct Usage {
-  std::chrono::nanoseconds wall{0};
-  std::optional<std::uint64_t> cpu_ns;
-  std::optional<std::uint64_t> peak_memory_bytes;
-  std::optional<std::uint64_t> output_bytes;  // known when the output was relayed
-};
 
 struct ExitReport {
   EndReason reason = EndReason::Failed;
@@ -59,33 +41,11 @@ struct Streams {
   int terminal_output = -1;
 };
 
-// What a box with network hands out when it starts: the listener of its filter, and the sockets
-// that it asks for names on, if its plan has a resolver.
-struct NetworkFiles {
-  UniqueFd listener;
-  UniqueFd questions;    // datagrams
-  UniqueFd connections;  // the same over TCP
-};
-// Takes the descriptors of one Network message apart; refused when they are not the planned ones.
-Result<NetworkFiles> network_files(std::vector<UniqueFd> fds, const plan::NetworkPlan& plan);
-
-// Who answers for the box's network: the connect broker, in the supervisor's loop.
-class NetworkCompanion {
- public:
-  virtual ~NetworkCompanion() = default;
-  // Once, before the box's command runs.
-  virtual Result<void> take(NetworkFiles files) = 0;
-  // Readable when on_ready() has something to do.
-  virtual BorrowedFd fd() const = 0;
-  // An error says why the box must not go on.
-  virtual Result<void> on_ready() = 0;
-};
-
 enum class Detail : std::uint8_t { Brief, Full };  // Full: read usage for a report
 
 // Runs until the box has ended and its cgroup is gone. `signals` is a signalfd with the signals to
-// pass on, or -1. A plan with a network needs a companion for it.
+// pass on, or -1. A plan with a network needs a delegate for it.
 ExitReport supervise(Box box, UniqueFd status, const plan::LaunchPlan& plan, Streams streams,
-                     int signals, Detail detail, NetworkCompanion* network = nullptr);
+                     int signals, Detail detail, NetworkDelegate* network = nullptr);
 
 }  // namespace glovebox::launch

@@ -189,7 +189,7 @@ asio::awaitable<Result<std::string>> use_terminal(std::shared_ptr<LiveSession> s
   RunRequest request;
   request.code = "stty size; read x; stty size; tty > /dev/null && echo tty $x";
   request.shell = RunShell::Own;
-  request.terminal = RunTerminal{30, 100};
+  request.terminal = plan::TerminalSize{30, 100};
   CO_TRY(const std::shared_ptr<LiveRun> live, co_await session->start(std::move(request)));
   CO_TRY_VOID(live->resize({40, 120}));
   CO_TRY_VOID(co_await live->write_input("word\n"));

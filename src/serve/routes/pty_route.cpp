@@ -99,7 +99,7 @@ session::RunRequest terminal_run(const Call& call, const session::LiveSession& l
   request.input = guest::RunInput::Streamed;
   request.env = {{"TERM", "xterm-256color"}};
   request.terminal =
-      session::RunTerminal{size_of(call.request, "rows", 24), size_of(call.request, "cols", 80)};
+      plan::TerminalSize{size_of(call.request, "rows", 24), size_of(call.request, "cols", 80)};
   return request;
 }
 

@@ -13,7 +13,7 @@ constexpr std::int64_t kMostResumeSeconds = 3600;
 void read_terminal(ObjectReader& reader, RunOrder& order, BodyProblems& problems, Unknown unknown) {
   const json::value* pty = reader.find("pty");
   if (pty == nullptr || (pty->is_bool() && !pty->as_bool())) return;
-  session::RunTerminal size;
+  plan::TerminalSize size;
   if (!pty->is_bool()) {
     ObjectReader inner(*pty, "pty.", problems, unknown);
     size.rows = static_cast<std::uint16_t>(inner.number("rows", 1, 10'000).value_or(size.rows));

@@ -30,7 +30,7 @@ Result<launch::Packet> receive_word(BorrowedFd status, launch::Message& message)
 }
 
 Result<void> hand_over(std::vector<UniqueFd> fds, const plan::LaunchPlan& plan,
-                       launch::NetworkCompanion* network) {
+                       launch::NetworkDelegate* network) {
   if (network == nullptr || !plan.network) {
     return fail(Code::Unsupported, "nobody answers for the box's network");
   }
@@ -41,7 +41,7 @@ Result<void> hand_over(std::vector<UniqueFd> fds, const plan::LaunchPlan& plan,
 // The launch's own last words: the network, if planned; and that the box is built, or which step
 // failed.
 Result<void> await_started(BorrowedFd status, const plan::LaunchPlan& plan,
-                           launch::NetworkCompanion* network) {
+                           launch::NetworkDelegate* network) {
   launch::Message message{};
   TRY(launch::Packet packet, receive_word(status, message));
   if (message.kind == launch::MessageKind::Network) {

@@ -33,7 +33,7 @@ struct SessionSettings {
   std::string workspace = "/home/box";  // relative paths and runs start here
   std::vector<std::string> env;         // NAME=value, for everything the session runs
   // Who answers for the box's network, when its plan has one. It outlives the session.
-  launch::NetworkCompanion* network = nullptr;
+  launch::NetworkDelegate* network = nullptr;
   std::uint32_t keep_parked = 0;  // boxes like it that are begun ahead of need (launch/parked.h)
 };
 

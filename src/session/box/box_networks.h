@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 #include "egress/broker.h"
-#include "launch/supervise.h"
+#include "launch/network_files.h"
 #include "plan/network_plan.h"
 
 #include <boost/asio/io_context.hpp>

@@ -264,7 +264,7 @@ asio::awaitable<Result<void>> BoxRun::write_input(std::string_view bytes) {
   co_return Result<void>();
 }
 
-Result<void> BoxRun::resize(RunTerminal size) {
+Result<void> BoxRun::resize(plan::TerminalSize size) {
   if (run_->is_over()) return fail(Code::NotFound, "the run is over");
   auto asked = session_->link_->resize(run_->id, size.rows, size.columns);
   session_->watch_line_for_room();

@@ -19,7 +19,7 @@ class BoxRun final : public LiveRun {
   asio::awaitable<Result<RunResult>> follow(OutputReader& reader) override;
   asio::awaitable<Result<void>> write_input(std::string_view bytes) override;
   void end_input() override { run_->input.close(); }
-  Result<void> resize(RunTerminal size) override;
+  Result<void> resize(plan::TerminalSize size) override;
   Result<void> signal(int signal) override;
   void cancel() override;
 

@@ -65,7 +65,7 @@ class LiveRun {
   virtual asio::awaitable<Result<void>> write_input(std::string_view bytes) = 0;
   virtual void end_input() = 0;
 
-  virtual Result<void> resize(RunTerminal size) = 0;
+  virtual Result<void> resize(plan::TerminalSize size) = 0;
   virtual Result<void> signal(int signal) = 0;
   // Begins the ladder of signals. follow() returns when it has done its work.
   virtual void cancel() = 0;

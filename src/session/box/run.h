@@ -3,7 +3,7 @@
 
 #include "async/when_busy.h"
 #include "guest/protocol/protocol.h"
-#include "launch/supervise.h"
+#include "launch/exit_report.h"
 #include "plan/spec.h"
 
 #include <chrono>
@@ -27,14 +27,6 @@ enum class ErrorOutput : std::uint8_t {
   Merged,  // one stream with the output, in the order in which it was written
 };
 
-// A terminal of the run's own. Output and error output are one stream then, and input is streamed.
-// Not in the session's shell.
-struct RunTerminal {
-  std::uint16_t rows = 24;
-  std::uint16_t columns = 80;
-  friend bool operator==(const RunTerminal&, const RunTerminal&) = default;
-};
-
 struct RunRequest {
   std::string code;                 // for a shell, or
   std::vector<std::string> argv;    // a program, started without one; these run in parallel
@@ -46,7 +38,9 @@ struct RunRequest {
   WhenBusy when_busy = WhenBusy::Wait;
   ErrorOutput error_output = ErrorOutput::Apart;
   guest::RunInput input = guest::RunInput::Empty;
-  std::optional<RunTerminal> terminal;
+  // A terminal of the run's own. Output and error output are one stream then, and input is
+  // streamed. Not in the session's shell.
+  std::optional<plan::TerminalSize> terminal;
 };
 
 struct RunResult {

@@ -1,6 +1,6 @@
 #include "session/manager/session_entry.h"
 
-#include "launch/supervise.h"
+#include "launch/exit_report.h"
 #include "session/manager/manager_requests.h"
 #include "workspace/layer/image.h"
 

@@ -124,7 +124,7 @@ TEST(RunRequestTest, ContradictionsAreRefused) {
   EXPECT_EQ(to_start(request).error().code, Code::Invalid);
   request.code = ":";
   EXPECT_EQ(to_start(request)->mode, guest::RunMode::Shell);
-  request.terminal = RunTerminal{};
+  request.terminal = plan::TerminalSize{};
   EXPECT_EQ(to_start(request).error().code, Code::Invalid);
   request.shell = RunShell::Own;
   EXPECT_EQ(to_start(request)->io, guest::RunIo::Terminal);

@@ -1,7 +1,7 @@
 // What is known of a session, as values: for lists, reports, the store and events.
 #pragma once
 
-#include "launch/supervise.h"
+#include "launch/exit_report.h"
 #include "plan/launch_plan.h"
 #include "request/box_request.h"
 #include "workspace/layer/layer.h"
