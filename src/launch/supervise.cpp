@@ -3,6 +3,7 @@
 #include "base/pidfd.h"
 #include "launch/child/init_message.h"
 #include "launch/exec_problem.h"
+#include "launch/launcher.h"
 
 #include <algorithm>
 #include <cerrno>

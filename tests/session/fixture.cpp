@@ -98,7 +98,7 @@ std::vector<std::string> ManagerTest::settled_layers() {
 
 SessionInfo ManagerTest::make_session(WorkspaceMode mode) {
   BoxRequest request;
-  request.workspaces.push_back({work_directory(), mode, std::nullopt});
+  request.workspaces.push_back({work_directory(), mode});
   auto made = await(manager_->create(std::move(request)));
   EXPECT_TRUE(made) << (made ? "" : made.error().message);
   if (!made) throw std::runtime_error("no session");
