@@ -8,8 +8,12 @@
 namespace glovebox::session {
 namespace {
 
-Result<void> check_path(std::string_view what, const std::string& path) {
+// Records of sessions are JSON, so their paths are UTF-8. Those of one command are only looked up.
+enum class Names : std::uint8_t { Plain, Any };
+
+Result<void> check_path(std::string_view what, const std::string& path, Names names) {
   if (path.empty()) return fail(Code::Invalid, "{}: the path is missing", what);
+  if (names == Names::Any && path.front() == '/') return {};
   const auto parsed = authority::AbsolutePath::parse(path);
   if (!parsed) return fail(Code::Invalid, "{}: {}", what, parsed.error().message);
   return {};
@@ -42,12 +46,13 @@ Result<void> check_workspaces(const BoxRequest& request) {
   if (request.workspaces.size() > kMaxWorkspaces || request.binds.size() > kMaxBinds) {
     return fail(Code::Invalid, "at most {} workspaces and {} binds", kMaxWorkspaces, kMaxBinds);
   }
+  const Names names = request.command.empty() ? Names::Plain : Names::Any;
   for (const WorkspaceRequest& one : request.workspaces) {
-    TRY_VOID(check_path("workspace", one.path));
+    TRY_VOID(check_path("workspace", one.path, names));
   }
   for (const BindRequest& one : request.binds) {
-    TRY_VOID(check_path("bind source", one.source));
-    if (!one.dest.empty()) TRY_VOID(check_path("bind dest", one.dest));
+    TRY_VOID(check_path("bind source", one.source, names));
+    if (!one.dest.empty()) TRY_VOID(check_path("bind dest", one.dest, names));
   }
   return {};
 }
