@@ -58,10 +58,14 @@ TaskGroup::TaskGroup(asio::io_context& loop) : loop_(loop), state_(std::make_sha
 void TaskGroup::finish() {
   state_->is_closed = true;
   if (state_->tasks.empty()) return;
-  const bool was_stopped = loop_.stopped();
+  bool was_stopped = loop_.stopped();
   if (was_stopped) loop_.restart();
   asio::post(loop_, [state = state_] { state->cancel(); });
-  while (!state_->tasks.empty() && loop_.run_one() > 0) {
+  while (!state_->tasks.empty()) {
+    // A task is work of the loop, so it ends here only when a handler stops it.
+    if (loop_.run_one() > 0) continue;
+    was_stopped = true;
+    loop_.restart();
   }
   if (was_stopped) loop_.stop();
 }

@@ -57,6 +57,37 @@ Result<void> check_workspaces(const BoxRequest& request) {
   return {};
 }
 
+// One port of the box goes to one port outside.
+Result<void> check_published(const std::vector<plan::Publication>& ports) {
+  if (ports.size() > kMaxPublished) {
+    return fail(Code::Invalid, "{} published ports; {} is the most", ports.size(), kMaxPublished);
+  }
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const bool is_same_outside =
+          ports[i].outside == ports[j].outside && ports[i].address == ports[j].address;
+      if (ports[i].inside != ports[j].inside && !is_same_outside) continue;
+      return fail(Code::Invalid, "publish {}: {} has one of these ports already",
+                  plan::to_text(ports[i]), plan::to_text(ports[j]));
+    }
+  }
+  return {};
+}
+
+Result<void> check_surroundings(const BoxRequest& request) {
+  TRY_VOID(check_published(request.published));
+  constexpr std::string_view kOfAddresses = "0123456789abcdefABCDEF.:,[]";
+  const bool is_list = request.resolver.find_first_not_of(kOfAddresses) == std::string::npos;
+  if (request.resolver.size() > kMaxResolverBytes || !is_list) {
+    return fail(Code::Invalid, "the resolver is ADDRESS[:PORT][,...], at most {} bytes",
+                kMaxResolverBytes);
+  }
+  if (request.cwd && request.cwd->size() > kMaxPathBytes) {
+    return fail(Code::Invalid, "cwd: more than {} bytes", kMaxPathBytes);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_environment(const std::vector<plan::EnvEntry>& entries) {
@@ -78,6 +109,7 @@ Result<void> check_values(const BoxRequest& request) {
   TRY_VOID(check_labels(request));
   TRY_VOID(check_workspaces(request));
   TRY_VOID(check_environment(request.env));
+  TRY_VOID(check_surroundings(request));
   if (!request.policy.name.empty() && !request.policy.document.empty()) {
     return fail(Code::Invalid, "a policy is named or written out, not both");
   }

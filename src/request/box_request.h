@@ -32,6 +32,9 @@ inline constexpr std::size_t kMaxLabels = 64;
 inline constexpr std::size_t kMaxLabelBytes = 256;  // of a label's name, and of its value
 inline constexpr std::size_t kMaxNameBytes = 128;
 inline constexpr std::size_t kMaxPreloads = 64;
+inline constexpr std::size_t kMaxPublished = 64;
+inline constexpr std::size_t kMaxResolverBytes = 1024;
+inline constexpr std::size_t kMaxPathBytes = 4096;
 
 // What to do about a workspace that does not exist.
 enum class IfMissing : std::uint8_t { Make, Refuse };

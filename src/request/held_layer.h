@@ -29,7 +29,7 @@ class HeldLayer {
         if_unused_(if_unused),
         inside_(std::move(inside)) {}
   HeldLayer(HeldLayer&&) = default;
-  HeldLayer& operator=(HeldLayer&&) = default;
+  HeldLayer& operator=(HeldLayer&&) = delete;
   ~HeldLayer();
 
   const workspace::LayerRoot& root() const { return *root_; }

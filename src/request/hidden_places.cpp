@@ -59,12 +59,6 @@ bool is_in_workspace(const plan::SandboxSpec& spec, const std::string& path, Con
   });
 }
 
-bool is_shown(const plan::SandboxSpec& spec, const std::string& path) {
-  if (effect_at(spec, path, policy::PathUse::Read) == Effect::Deny) return false;
-  return is_in_workspace(spec, path, [](Mode) { return true; }) ||
-         is_allowed(spec, path, policy::PathUse::Read);
-}
-
 // Whether the box can write there, if only into a layer.
 bool is_writable(const plan::SandboxSpec& spec, const std::string& path) {
   return is_in_workspace(spec, path, [](Mode mode) { return mode != Mode::Read; }) ||
@@ -108,9 +102,23 @@ std::optional<std::string> find_changeable_link(const plan::SandboxSpec& spec,
   return std::nullopt;
 }
 
-// A grant inside of one is refused by name, not covered in silence.
-Result<void> check_rules(const plan::SandboxSpec& spec, const std::string& own) {
-  for (const Rule& rule : spec.authority.rules()) {
+// What every box sees without a rule (host::HostFacts::system).
+bool is_in_system(const std::string& path) {
+  constexpr const char* kSystem[] = {"/usr", "/etc",   "/bin",   "/sbin",
+                                     "/lib", "/lib32", "/lib64", "/libx32"};
+  return std::ranges::any_of(kSystem,
+                             [&](const char* tree) { return host::is_within(path, tree); });
+}
+
+bool is_shown(const plan::SandboxSpec& spec, const std::string& path) {
+  if (effect_at(spec, path, policy::PathUse::Read) == Effect::Deny) return false;
+  return is_in_system(path) || is_in_workspace(spec, path, [](Mode) { return true; }) ||
+         is_allowed(spec, path, policy::PathUse::Read);
+}
+
+// A grant that the caller named is refused by name. What a policy's patterns matched is covered.
+Result<void> check_rules(const authority::AuthoritySet& handed, const std::string& own) {
+  for (const Rule& rule : handed.rules()) {
     const auto used = policy::find_used_path(rule.capability);
     if (!used || rule.effect != Effect::Allow) continue;
     if (!host::is_within(used->path.text(), own)) continue;
@@ -133,9 +141,11 @@ Result<void> make_private_directory(const std::string& path) {
 }
 
 Result<void> deny(plan::SandboxSpec& spec, const std::string& path) {
-  TRY(auto place, authority::AbsolutePath::parse(path));
-  const Rule denial{Effect::Deny, policy::use_of_path(policy::PathUse::Read, std::move(place))};
-  TRY(const auto denials, authority::AuthoritySet::from_rules(std::span(&denial, 1)));
+  TRY(const auto place, authority::AbsolutePath::parse(path));
+  // Denying to read a socket does not deny connecting to it.
+  const Rule rules[] = {{Effect::Deny, policy::use_of_path(policy::PathUse::Read, place)},
+                        {Effect::Deny, policy::use_of_path(policy::PathUse::Connect, place)}};
+  TRY(const auto denials, authority::AuthoritySet::from_rules(rules));
   TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
   spec.authority = spec.authority.unite(denied.set);
   spec.paths.merge(denied.paths);
@@ -228,7 +238,7 @@ Result<void> HiddenPlaces::check_workspaces(const plan::SandboxSpec& spec) {
   return {};
 }
 
-Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec) {
+Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec, const authority::AuthoritySet& handed) {
   for (const Known& known : places_) {
     const auto link = find_changeable_link(spec, known.named);
     if (!link) continue;
@@ -240,14 +250,15 @@ Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec) {
   TRY(const std::vector<std::string> own, paths());
   for (const std::string& path : own) {
     TRY_VOID(check_apart(spec, path));
-    TRY_VOID(check_rules(spec, path));
-    if (!is_shown(spec, path)) continue;
+    TRY_VOID(check_rules(handed, path));
     const auto known = std::ranges::find(places_, path, &Known::path);
-    if (known != places_.end() && known->problem) return unexpected(*known->problem);
     const bool is_made = known != places_.end() && known->when_missing == WhenMissing::Make;
-    if (is_made && !host::look_up(path)) {
-      if (!is_writable(spec, path)) continue;  // it is not there, and the box cannot make it
-      TRY_VOID(make_private_directory(path));
+    if (is_made) {
+      if (!is_shown(spec, path)) continue;
+      if (known->problem) return unexpected(*known->problem);
+      const bool exists = host::look_up(path).has_value();
+      if (!exists && !is_writable(spec, path)) continue;  // and the box cannot make it
+      if (!exists) TRY_VOID(make_private_directory(path));
     }
     TRY_VOID(deny(spec, path));
   }

@@ -46,12 +46,13 @@ class HiddenPlaces {
  public:
   Result<void> open(std::vector<HiddenPlace> places, Around around);
 
-  // Denies in a spec what of these it would show, and leaves any other spec as it is. To be called
-  // when the spec has all its workspaces and rules.
+  // Denies them in a spec that has its workspaces and rules. A place with WhenMissing::Make is
+  // denied only where the spec would show it, so that other plans stay as they are; all others
+  // always, so that what is added to the spec later does not show them either.
   //
-  // Refused: a workspace or a grant inside of one; a link on the way to one that the box could
-  // point elsewhere; with Around::Refused a workspace around one.
-  Result<void> hide(plan::SandboxSpec& spec);
+  // Refused: a workspace, or a grant of `handed`, inside of one; a link on the way to one that the
+  // box could point elsewhere; with Around::Refused a workspace around one.
+  Result<void> hide(plan::SandboxSpec& spec, const authority::AuthoritySet& handed);
   // The same refusal for workspaces that are added later.
   Result<void> check_workspaces(const plan::SandboxSpec& spec);
 

@@ -1,5 +1,8 @@
 #include "request/hidden_places.h"
 
+#include "authority/terms.h"
+#include "host/path_facts.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,6 +82,43 @@ TEST_F(HiddenPlacesTest, NothingIsForgottenForWhatTookItsName) {
     fs::rename(place_ / "in", place_ / ("in" + std::to_string(i)));
   }
   FAIL() << "so many are not held";
+}
+
+// Interpreters and system trees come into a box without a rule, after this.
+TEST_F(HiddenPlacesTest, OfAServiceAreDeniedInEveryBox) {
+  ASSERT_TRUE(open({{at("token")}, {"/etc/passwd", WhenMissing::Wait}}));
+  plan::SandboxSpec spec;
+  ASSERT_TRUE(places_.hide(spec, {}));
+  for (const std::string& path : {at("token"), std::string("/etc/passwd")}) {
+    for (const char* use : {"read", "unix"}) {
+      EXPECT_EQ(spec.authority.decide(*authority::parse_term(use, path)).effect,
+                authority::Effect::Deny)
+          << use << " " << path;
+    }
+  }
+}
+
+TEST_F(HiddenPlacesTest, OfACommandAreDeniedWhereTheyAreShown) {
+  ASSERT_TRUE(open({{at("in/store"), WhenMissing::Make}, {"/etc/skel", WhenMissing::Make}}));
+  plan::SandboxSpec spec;
+  ASSERT_TRUE(places_.hide(spec, {}));
+  EXPECT_EQ(spec.authority.rules().size(), 2U) << "a system tree is in every box";
+  spec.workspaces.push_back({*host::look_up(at("in"))});
+  ASSERT_FALSE(places_.hide(spec, {})) << "a workspace around one, of a service";
+}
+
+TEST_F(HiddenPlacesTest, AGrantInsideIsRefusedByName) {
+  ASSERT_TRUE(open({{at("in")}}));
+  plan::SandboxSpec spec;
+  for (const char* use : {"read", "write", "exec", "unix"}) {
+    const std::vector<authority::Capability> inside{*authority::parse_term(use, at("in/store"))};
+    const auto handed = *authority::AuthoritySet::granting(inside);
+    const auto hidden = places_.hide(spec, handed);
+    ASSERT_FALSE(hidden) << use;
+    EXPECT_NE(hidden.error().message.find(at("in/store")), std::string::npos);
+  }
+  const std::vector<authority::Capability> beside{*authority::parse_term("read", at("other"))};
+  EXPECT_TRUE(places_.hide(spec, *authority::AuthoritySet::granting(beside)));
 }
 
 }  // namespace

@@ -5,6 +5,37 @@
 #include <boost/asio/post.hpp>
 
 namespace glovebox::session {
+namespace {
+
+bool is_any(const plan::Publication& port) {
+  const std::string address = port.address.to_text();
+  return address == "0.0.0.0" || address == "::";
+}
+
+bool overlap(const plan::Publication& left, const plan::Publication& right) {
+  return left.outside == right.outside &&
+         (left.address == right.address || is_any(left) || is_any(right));
+}
+
+}  // namespace
+
+Result<std::uint64_t> PublishedPorts::take(const std::string& session,
+                                           const std::vector<plan::Publication>& ports) {
+  for (const plan::Publication& port : ports) {
+    for (const Taken& other : taken_) {
+      if (other.session == session || !overlap(port, other.port)) continue;
+      return fail(Code::Exhausted, "publish {}: another session has this port",
+                  plan::to_text(port));
+    }
+  }
+  ++last_;
+  for (const plan::Publication& port : ports) taken_.push_back({last_, session, port});
+  return last_;
+}
+
+void PublishedPorts::give_back(std::uint64_t taken) {
+  std::erase_if(taken_, [&](const Taken& each) { return each.by == taken; });
+}
 
 BoxNetworks::~BoxNetworks() {
   for (const auto& [servers, watched] : brokers_) watched->watch.release();  // the broker closes it
@@ -42,7 +73,8 @@ void BoxNetworks::remove_unused() {
   });
 }
 
-Result<std::unique_ptr<BoxNetwork>> BoxNetworks::add(const plan::NetworkPlan& plan,
+Result<std::unique_ptr<BoxNetwork>> BoxNetworks::add(const std::string& session,
+                                                     const plan::NetworkPlan& plan,
                                                      OnDenied on_denied, OnMustEnd on_must_end) {
   TRY(const auto broker, broker_for(plan.resolver.empty() ? name_servers_ : plan.resolver));
   const auto gate = std::make_shared<egress::DenialGate>();
@@ -57,8 +89,13 @@ Result<std::unique_ptr<BoxNetwork>> BoxNetworks::add(const plan::NetworkPlan& pl
     const std::uint64_t times = gate->take(*denied, egress::DenialGate::Clock::now());
     if (times > 0) on_denied(*denied, times);
   };
-  TRY(const egress::BoxId box, broker->add(plan, sink));
-  return std::make_unique<BoxNetwork>(broker, box);
+  TRY(const std::uint64_t taken, ports_->take(session, plan.published));
+  const auto box = broker->add(plan, sink);
+  if (!box) {
+    ports_->give_back(taken);
+    return unexpected(box.error());
+  }
+  return std::make_unique<BoxNetwork>(broker, *box, ports_, taken);
 }
 
 }  // namespace glovebox::session

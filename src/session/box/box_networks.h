@@ -15,19 +15,44 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace glovebox::session {
 
 class BoxNetworks;
 
+// Ports of the host that the boxes of a service publish. The kernel lets several sockets be bound
+// to one port until the first of them listens, so it does not keep sessions apart.
+class PublishedPorts {
+ public:
+  // Code::Exhausted when another session has one of them. A session's next box takes over the ports
+  // of the one before.
+  Result<std::uint64_t> take(const std::string& session,
+                             const std::vector<plan::Publication>& ports);
+  void give_back(std::uint64_t taken);
+
+ private:
+  struct Taken {
+    std::uint64_t by = 0;
+    std::string session;
+    plan::Publication port;
+  };
+  std::uint64_t last_ = 0;
+  std::vector<Taken> taken_;
+};
+
 // The network of one box. It ends with this.
 class BoxNetwork {
  public:
-  BoxNetwork(std::shared_ptr<egress::Broker> broker, egress::BoxId box)
-      : broker_(std::move(broker)), box_(box) {}
+  BoxNetwork(std::shared_ptr<egress::Broker> broker, egress::BoxId box,
+             std::shared_ptr<PublishedPorts> ports, std::uint64_t taken)
+      : broker_(std::move(broker)), box_(box), ports_(std::move(ports)), taken_(taken) {}
   BoxNetwork(const BoxNetwork&) = delete;
   BoxNetwork& operator=(const BoxNetwork&) = delete;
-  ~BoxNetwork() { broker_->remove(box_); }
+  ~BoxNetwork() {
+    broker_->remove(box_);
+    ports_->give_back(taken_);
+  }
 
   // Once, with what the box handed out, before its agent is greeted.
   Result<void> take(launch::NetworkFiles files) { return broker_->start(box_, std::move(files)); }
@@ -38,6 +63,8 @@ class BoxNetwork {
  private:
   std::shared_ptr<egress::Broker> broker_;
   egress::BoxId box_;
+  std::shared_ptr<PublishedPorts> ports_;
+  std::uint64_t taken_;
 };
 
 class BoxNetworks {
@@ -59,9 +86,9 @@ class BoxNetworks {
   using OnDenied = std::function<void(const egress::Denied&, std::uint64_t times)>;
   // The box must be ended, and why. Called from the loop.
   using OnMustEnd = std::function<void(const std::string& why)>;
-  // Refused when a published port is taken.
-  Result<std::unique_ptr<BoxNetwork>> add(const plan::NetworkPlan& plan, OnDenied on_denied,
-                                          OnMustEnd on_must_end);
+  // Refused when a published port is taken, by another session or by a program of the host.
+  Result<std::unique_ptr<BoxNetwork>> add(const std::string& session, const plan::NetworkPlan& plan,
+                                          OnDenied on_denied, OnMustEnd on_must_end);
 
  private:
   // A broker, and the loop's watch on its descriptor.
@@ -78,6 +105,7 @@ class BoxNetworks {
   boost::asio::io_context& loop_;
   std::string name_servers_;
   std::map<std::string, std::shared_ptr<Watched>> brokers_;  // by name servers
+  std::shared_ptr<PublishedPorts> ports_ = std::make_shared<PublishedPorts>();
 };
 
 }  // namespace glovebox::session

@@ -69,7 +69,7 @@ Result<std::unique_ptr<BoxNetwork>> BoxStarter::add_network(
     const auto box = live->lock();
     if (box) box->end_for(EndCause::Network, {}, fmt::format("the box was ended: {}", why));
   };
-  return networks_.add(plan, denied, must_end);
+  return networks_.add(*whose, plan, denied, must_end);
 }
 
 void BoxStarter::watch_box(StartedBox& started, std::uint64_t box) {

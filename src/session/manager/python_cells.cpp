@@ -282,9 +282,7 @@ asio::awaitable<void> PythonCells::reseat_cell(std::string id) {
   prepared->plan = *entry->plan;
   prepared->effective = entry->record.info.effective;
   prepared->python = entry->python->plan();
-  prepared->home = entry->record.info.workspaces.empty()
-                       ? std::string(plan::kHomeInside)
-                       : entry->record.info.workspaces.front().path;
+  prepared->home = home_of(entry->record.info);
   std::optional<std::string> key = python_pool_key(*prepared);
   auto worker = co_await find_worker(prepared, std::move(key));
   if (entry->python->is_over()) co_return;

@@ -1,6 +1,7 @@
 #include "session/manager/session_entry.h"
 
 #include "launch/exit_report.h"
+#include "plan/make_plan.h"
 #include "session/manager/manager_requests.h"
 #include "workspace/layer/image.h"
 
@@ -97,13 +98,22 @@ std::vector<std::string> layers_of(const SessionInfo& info) {
   return layers;
 }
 
+std::string home_of(const SessionInfo& info) {
+  if (info.effective.cwd) return *info.effective.cwd;
+  if (info.effective.workspaces.empty()) return std::string(plan::kHomeInside);
+  return info.effective.workspaces.front().path;
+}
+
 Result<std::string> layer_of(const SessionEntry& entry, const LayerChoice& where) {
+  const WorkspaceInfo* without_layer = nullptr;
   for (const WorkspaceInfo& place : entry.record.info.workspaces) {
     if (!where.workspace.empty() && where.workspace != place.path) continue;
     if (!place.layer_id.empty()) return place.layer_id;
-    if (where.workspace.empty()) continue;
+    without_layer = &place;
+  }
+  if (!where.workspace.empty() && without_layer != nullptr) {
     return fail(Code::Unsupported, "{}: it is {}, so there are no changes apart from it",
-                place.path, to_text(place.mode));
+                without_layer->path, to_text(without_layer->mode));
   }
   if (!where.workspace.empty()) {
     return fail(Code::NotFound, "{} is no workspace of this session", where.workspace);

@@ -56,6 +56,8 @@ Result<void> check_settled(const SessionEntry& entry);
 std::vector<std::string> layers_of(const SessionInfo& info);
 // The layer of one of its workspaces. Code::Unsupported where there is none.
 struct LayerChoice;  // manager_requests.h
+// Where the session's runs start.
+std::string home_of(const SessionInfo& info);
 Result<std::string> layer_of(const SessionEntry& entry, const LayerChoice& where);
 
 }  // namespace glovebox::session

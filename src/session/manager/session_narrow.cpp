@@ -132,6 +132,12 @@ Result<NarrowedBox> narrow_session(ManagerParts& parts, SessionEntry& entry,
     return fail(Code::Os, "isolated session is not active: it has nothing to lose");
   }
   TRY_VOID(check_taken(owner_of_box(entry.record.info.effective), narrowing));
+  if (narrowing.network && !entry.record.info.effective.published.empty()) {
+    return fail(
+        Code::Unsupported,
+        "publish {}: a published port cannot be taken from a box that runs (end the session)",
+        plan::to_text(entry.record.info.effective.published.front()));
+  }
   authority::AuthoritySet most = narrowing.budgets;
   if (narrowing.network) {
     TRY(const authority::AuthoritySet network, network_part(*narrowing.network));

@@ -17,10 +17,10 @@ constexpr int kMostTries = 8;
 // Whether a directory of the box is there in the next box, too.
 bool outlives_the_box(const SessionInfo& info, const std::string& path) {
   const bool in_workspace = std::ranges::any_of(info.workspaces, [&](const WorkspaceInfo& place) {
-    return place.mode != WorkspaceMode::Discard && host::is_within(path, place.path);
+    return place.mode != WorkspaceMode::Discard && host::is_within(path, place.path_inside());
   });
   return in_workspace || std::ranges::any_of(info.effective.binds, [&](const BindRequest& bind) {
-           return host::is_within(path, bind.dest);
+           return bind.mode != WorkspaceMode::Discard && host::is_within(path, bind.dest);
          });
 }
 

@@ -1,6 +1,7 @@
 #include "session/manager/sweeper.h"
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
@@ -18,7 +19,10 @@ constexpr std::chrono::hours kDeadLife{24 * 14};
 
 void Sweeper::start() { common_.tasks.spawn(keep_sweeping()); }
 
+// Cancelled, a wait comes back as an error and the steps around it take back what they had begun: a
+// removal that is cut short must not leave its session marked.
 asio::awaitable<void> Sweeper::keep_sweeping() {
+  co_await asio::this_coro::throw_if_cancelled(false);
   while (!common_.is_stopping) {
     timer_.expires_after(common_.settings.sweep_period);
     const auto [problem] = co_await timer_.async_wait(kAsTuple);
@@ -33,6 +37,7 @@ asio::awaitable<void> Sweeper::sweep() {
   co_await layers_.bound_layers();
   const std::vector<EntryPointer> idle = expired();
   for (const EntryPointer& entry : idle) {
+    if (common_.is_stopping) co_return;
     // It may have come into use while another was being removed.
     if (entry->layer_turn->is_taken()) continue;
     if (entry->live && entry->live->is_alive() && is_in_use(*entry)) continue;

@@ -60,14 +60,12 @@ Result<void> check_waived(const std::set<std::string>& waived, const BoxRequest&
   return {};
 }
 
-// A published port listens on the host, which is a grant like another.
+// A published port listens on the host, which no ceiling grants: its `listen` is about the box.
 Result<void> check_published(const BoxRequest& request) {
   if (!request.ceiling) return {};
-  for (const plan::Publication& port : request.published) {
-    TRY(const auto range, authority::PortRange::parse(std::to_string(port.outside)));
-    const authority::ListenTCP use{port.address, range};
-    if (request.ceiling->decide(use).effect == Effect::Allow) continue;
-    return fail(Code::Denied, "publish {}: not within what you may hand in", plan::to_text(port));
+  if (!request.published.empty()) {
+    return fail(Code::Denied, "publish {}: not within what you may hand in",
+                plan::to_text(request.published.front()));
   }
   // With name servers of its own choice a caller could make a granted name mean any address.
   if (request.resolver.empty()) return {};
@@ -225,7 +223,7 @@ Result<Preparer::Draft> Preparer::draft(const BoxRequest& request,
   }
   TRY_VOID(add_caller_env(draft));
   TRY_VOID(add_places(draft));
-  TRY_VOID(hidden_.hide(spec));
+  TRY_VOID(hidden_.hide(spec, draft.asked.handed));
   TRY_VOID(add_secrets(draft));
   // After what is hidden and what is secret: the Python host keeps rules and secrets of its own.
   TRY_VOID(add_python(draft));

@@ -3,6 +3,7 @@
 #include "base/uuid.h"
 #include "request/network_authority.h"
 #include "session/box/background.h"
+#include "session/box/box_networks.h"
 #include "session/box/run.h"
 #include "session/prepare/prepare.h"
 #include "session/store/session_json.h"
@@ -200,6 +201,38 @@ TEST(SessionDocument, OfVersion01IsRead) {
                                                                 {"/d", WorkspaceMode::Read}}));
   EXPECT_EQ(request->binds, (std::vector<BindRequest>{{"/s", "/d", WorkspaceMode::Read},
                                                       {"/t", "/e", WorkspaceMode::Write}}));
+}
+
+TEST(PublishedPortsTest, BelongToOneSession) {
+  PublishedPorts ports;
+  const auto of = [](const char* text) {
+    return std::vector<plan::Publication>{*plan::parse_publication(text)};
+  };
+  const auto first = ports.take("a", of("8080:80"));
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(ports.take("b", of("8080:81")));
+  EXPECT_FALSE(ports.take("b", of("0.0.0.0:8080:81"))) << "every address is that one too";
+  EXPECT_TRUE(ports.take("b", of("127.0.0.2:8080:81")));
+  const auto next = ports.take("a", of("8080:80"));
+  ASSERT_TRUE(next) << "the next box of the same session";
+  ports.give_back(*first);
+  EXPECT_FALSE(ports.take("b", of("8080:81"))) << "the next box has it still";
+  ports.give_back(*next);
+  EXPECT_TRUE(ports.take("b", of("8080:81")));
+}
+
+TEST(BoxRequestTest, PortsAndNameServersAreBounded) {
+  BoxRequest request;
+  request.published = {*plan::parse_publication("8080:80"), *plan::parse_publication("8081:80")};
+  EXPECT_FALSE(check_values(request)) << "one port of the box at two outside";
+  request.published = {*plan::parse_publication("8080:80"), *plan::parse_publication("8080:81")};
+  EXPECT_FALSE(check_values(request));
+  request.published = {*plan::parse_publication("8080:80"), *plan::parse_publication("8081:81")};
+  EXPECT_TRUE(check_values(request));
+  request.resolver = "nonsense";
+  EXPECT_FALSE(check_values(request));
+  request.resolver = "192.0.2.1:53,[2001:db8::1]:53";
+  EXPECT_TRUE(check_values(request));
 }
 
 TEST(NetworkPart, OnlyTheNetworkIsCutDown) {

@@ -220,7 +220,6 @@ Result<PythonPlan> plan_python(const BoxRequest& request, const std::string& ext
                 [&](const Rule& rule) { return is_for_host(rule.capability, plan.backend); });
   TRY(spec.authority, authority::AuthoritySet::from_rules(rules));
   spec.backend = Backend::Process;
-  if (spec.workspaces.empty()) spec.cwd = std::string(plan::kHomeInside);
   TRY_VOID(show_interpreter(plan, spec));
   return plan;
 }
