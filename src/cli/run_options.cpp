@@ -256,6 +256,9 @@ Result<session::BoxRequest> to_request(const RunOptions& options) {
   request.resolver = options.resolver;
   request.waived.insert(options.waive.begin(), options.waive.end());
   TRY_VOID(add_places(options, request));
+  if (options.policy.empty() && !options.if_policy.empty()) {
+    return fail(Code::Invalid, "--if-policy needs --policy");
+  }
   request.policy.name = options.policy;
   request.policy.if_digest = options.if_policy;
   if (const char* lang = std::getenv("LANG"); lang != nullptr && *lang != '\0') request.lang = lang;

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <system_error>
 #include <variant>
 
@@ -140,15 +139,11 @@ Result<void> make_private_directory(const std::string& path) {
       path, problem.message());
 }
 
-Result<void> deny(plan::SandboxSpec& spec, const std::string& path) {
+// Denying to read a socket does not deny connecting to it.
+Result<void> add_denials(const std::string& path, std::vector<Rule>& rules) {
   TRY(const auto place, authority::AbsolutePath::parse(path));
-  // Denying to read a socket does not deny connecting to it.
-  const Rule rules[] = {{Effect::Deny, policy::use_of_path(policy::PathUse::Read, place)},
-                        {Effect::Deny, policy::use_of_path(policy::PathUse::Connect, place)}};
-  TRY(const auto denials, authority::AuthoritySet::from_rules(rules));
-  TRY(host::ResolvedAuthority denied, host::resolve_paths(denials));
-  spec.authority = spec.authority.unite(denied.set);
-  spec.paths.merge(denied.paths);
+  rules.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Read, place)});
+  rules.push_back({Effect::Deny, policy::use_of_path(policy::PathUse::Connect, place)});
   return {};
 }
 
@@ -238,7 +233,8 @@ Result<void> HiddenPlaces::check_workspaces(const plan::SandboxSpec& spec) {
   return {};
 }
 
-Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec, const authority::AuthoritySet& handed) {
+Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec, const authority::AuthoritySet& handed,
+                                const std::string& shown) {
   for (const Known& known : places_) {
     const auto link = find_changeable_link(spec, known.named);
     if (!link) continue;
@@ -248,6 +244,7 @@ Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec, const authority::Author
                 known.named, *link);
   }
   TRY(const std::vector<std::string> own, paths());
+  std::vector<Rule> rules;
   for (const std::string& path : own) {
     TRY_VOID(check_apart(spec, path));
     TRY_VOID(check_rules(handed, path));
@@ -260,8 +257,17 @@ Result<void> HiddenPlaces::hide(plan::SandboxSpec& spec, const authority::Author
       if (!exists && !is_writable(spec, path)) continue;  // and the box cannot make it
       if (!exists) TRY_VOID(make_private_directory(path));
     }
-    TRY_VOID(deny(spec, path));
+    TRY_VOID(add_denials(path, rules));
   }
+  // In one set a deeper rule wins; of two sets that are united, the denial does.
+  if (!shown.empty()) {
+    TRY(auto place, authority::AbsolutePath::parse(shown));
+    rules.push_back({Effect::Allow, authority::ReadPath{std::move(place)}});
+  }
+  TRY(const auto set, authority::AuthoritySet::from_rules(rules));
+  TRY(host::ResolvedAuthority resolved, host::resolve_paths(set));
+  spec.authority = spec.authority.unite(resolved.set);
+  spec.paths.merge(resolved.paths);
   return {};
 }
 

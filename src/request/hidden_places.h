@@ -52,7 +52,10 @@ class HiddenPlaces {
   //
   // Refused: a workspace, or a grant of `handed`, inside of one; a link on the way to one that the
   // box could point elsewhere; with Around::Refused a workspace around one.
-  Result<void> hide(plan::SandboxSpec& spec, const authority::AuthoritySet& handed);
+  //
+  // `shown`: the one path of ours that this box may read, also inside of one. Empty: none.
+  Result<void> hide(plan::SandboxSpec& spec, const authority::AuthoritySet& handed,
+                    const std::string& shown = {});
   // The same refusal for workspaces that are added later.
   Result<void> check_workspaces(const plan::SandboxSpec& spec);
 

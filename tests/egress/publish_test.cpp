@@ -76,7 +76,7 @@ TEST_P(Publish, APortThatIsTakenIsARefusal) {
   EXPECT_THAT(run({"-p", "127.50.0.7:" + taken.port() + ":80"}, {"true"}),
               refused_to_start("publish 127.50.0.7:" + taken.port()));
   EXPECT_THAT(run({"-p", "nonsense"}, {"true"}), refused_to_start("nonsense"));
-  EXPECT_THAT(run({"-p", "80:0"}, {"true"}), refused_to_start("is no port"));
+  EXPECT_THAT(run({"-p", "80:0"}, {"true"}), refused_to_start("is not a port"));
 }
 
 BOX_TEST_TIERS(Publish);

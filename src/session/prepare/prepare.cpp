@@ -223,7 +223,9 @@ Result<Preparer::Draft> Preparer::draft(const BoxRequest& request,
   }
   TRY_VOID(add_caller_env(draft));
   TRY_VOID(add_places(draft));
-  TRY_VOID(hidden_.hide(spec, draft.asked.handed));
+  // The extension is what a box with a Python host may see of ours.
+  const std::string extension = request.python ? settings_.python_extension : std::string();
+  TRY_VOID(hidden_.hide(spec, draft.asked.handed, extension));
   TRY_VOID(add_secrets(draft));
   // After what is hidden and what is secret: the Python host keeps rules and secrets of its own.
   TRY_VOID(add_python(draft));
@@ -311,13 +313,6 @@ Result<void> Preparer::add_python(Draft& draft) {
   }
   const std::size_t handed = draft.spec.workspaces.size();
   TRY(draft.python, plan_python(draft.asked, settings_.python_extension, draft.spec));
-  // The one thing of ours that a box may see, if it has a Python host.
-  TRY(auto extension, authority::AbsolutePath::parse(settings_.python_extension));
-  const Rule shown{Effect::Allow, authority::ReadPath{std::move(extension)}};
-  TRY(const auto own, authority::AuthoritySet::from_rules(std::vector<Rule>{shown}));
-  TRY(host::ResolvedAuthority resolved, host::resolve_paths(own));
-  draft.spec.authority = draft.spec.authority.unite(resolved.set);
-  draft.spec.paths.merge(resolved.paths);
   for (std::size_t i = handed; i < draft.spec.workspaces.size(); ++i) {
     const plan::Workspace& place = draft.spec.workspaces[i];
     TRY_VOID(check_ceiling(draft.asked, place));
