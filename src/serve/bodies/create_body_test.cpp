@@ -85,7 +85,8 @@ TEST(CreateOrder, RefusesWithTheNameOfTheField) {
   EXPECT_THAT(refusal("[]"), HasSubstr("JSON object"));
   EXPECT_THAT(refusal(R"({"workspace":{}})"), HasSubstr("'workspace.path' is required"));
   EXPECT_THAT(refusal(R"({"workspace":{"path":"w"}})"), HasSubstr("absolute"));
-  EXPECT_THAT(refusal(R"({"workspace":{"path":"/w","mode":"rW"}})"), HasSubstr("rw, overlay, discard, ro"));
+  EXPECT_THAT(refusal(R"({"workspace":{"path":"/w","mode":"rW"}})"),
+              HasSubstr("rw, overlay, discard, ro"));
   EXPECT_THAT(refusal(R"({"workspace":{"path":"/w"},"profile":"lax"})"), HasSubstr("'profile'"));
   EXPECT_THAT(refusal(R"({"workspace":{"path":"/w"},"colour":1})"),
               HasSubstr("there is no field 'colour'"));
